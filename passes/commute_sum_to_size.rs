@@ -50,10 +50,11 @@
 //! gradients are alike. Here each operator that a sum is moved past is one rewrite with its own
 //! proof; the plan only says what is worth moving.
 
+mod broadcasting;
 mod carrying;
 mod joined_sums;
-mod stretching;
 
+use broadcasting::{Extent, Extents, Size};
 use carrying::{Carrier, Passable, Pending, Sums, joined};
 use jitopt_core::analysis::AliasDb;
 use jitopt_core::ir::{Block, Graph, Node, Value};
@@ -64,7 +65,6 @@ use jitopt_core::symbol::{Symbol, attr, prim};
 use jitopt_core::types::{Strides, TensorType, Type, TypeKind};
 use jitopt_core::{graph_dump, graph_update};
 use rustc_hash::{FxHashMap, FxHashSet};
-use stretching::{Extent, Extents, Size};
 
 /// The registry entry.
 pub const PASS: PassInfo = PassInfo {
@@ -84,7 +84,7 @@ pub const PASS: PassInfo = PassInfo {
 pub(crate) const TEXTS: &[&str] = &[
     include_str!("commute_sum_to_size/carrying.rs"),
     include_str!("commute_sum_to_size/joined_sums.rs"),
-    include_str!("commute_sum_to_size/stretching.rs"),
+    include_str!("commute_sum_to_size/broadcasting.rs"),
 ];
 
 fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
@@ -110,7 +110,7 @@ fn all(graph: &mut Graph, cx: &mut PassContext<'_>) {
     }
     let nodes: Vec<Node> = graph.all_nodes().collect();
     for node in nodes {
-        tell_of_formulas(graph, cx, node);
+        report_formulas(graph, cx, node);
         if graph.kind(node) != prim::BAILOUT_TEMPLATE {
             graph.with_graph(node, attr::SUBGRAPH, |section| all(section, cx));
             graph.with_graph(node, attr::REVERSE_SUBGRAPH, |section| all(section, cx));
@@ -119,7 +119,7 @@ fn all(graph: &mut Graph, cx: &mut PassContext<'_>) {
 }
 
 /// Reports why a sum at the end of a formula stays.
-fn tell_of_formulas(graph: &Graph, cx: &mut PassContext<'_>, node: Node) {
+fn report_formulas(graph: &Graph, cx: &mut PassContext<'_>, node: Node) {
     if !cx.wants_remarks() || graph.kind(node) != prim::GRAD_OF {
         return;
     }

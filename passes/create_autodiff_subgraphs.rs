@@ -77,7 +77,7 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     for &block in &blocks {
         slicer.number_stretches(graph, block);
         while slicer.round(graph, cx, block) && slicer.patience > 0 {}
-        slicer.wrap_loners(graph, cx, block);
+        slicer.wrap_single_nodes(graph, cx, block);
     }
     for &block in &blocks {
         slicer.clean_up(graph, cx, block);
@@ -225,7 +225,7 @@ impl Slicer {
     }
 
     /// Makes single-node groups of nodes that absorbed nothing.
-    fn wrap_loners(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, block: Block) {
+    fn wrap_single_nodes(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, block: Block) {
         let nodes: Vec<Node> = graph.nodes(block).collect();
         for node in nodes {
             let is_bare = self.stretches[node] > 0 && graph.kind(node) != prim::DIFFERENTIABLE_GRAPH;

@@ -289,7 +289,7 @@ fn differentiate(graph: &mut Graph, cx: &mut PassContext<'_>, group: Node) -> Re
     // Replaced operators are left over.
     crate::dead_code_elimination::eliminate(&mut forward, cx, true);
     if cx.flag("defined")? {
-        tell_defined(&forward, &mut backward, &roles);
+        mark_defined(&forward, &mut backward, &roles);
     }
     graph.set_attribute(group, attr::SUBGRAPH, Attribute::Graph(forward));
     graph.set_attribute(group, attr::REVERSE_SUBGRAPH, Attribute::Graph(Box::new(backward)));
@@ -307,7 +307,7 @@ pub(crate) fn gradient_type(of: Type, is_given: bool) -> Type {
 
 /// Types gradients of results as the results, and gradients of values that are only captured as
 /// undefined.
-fn tell_defined(forward: &Graph, backward: &mut Graph, roles: &Roles) {
+fn mark_defined(forward: &Graph, backward: &mut Graph, roles: &Roles) {
     let results: Vec<Type> = forward.results(forward.root()).map(|result| forward.ty(result)).collect();
     let params: Vec<Value> = backward.params(backward.root()).collect();
     for (&i, param) in roles.input_vjps.iter().zip(params) {

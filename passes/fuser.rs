@@ -50,7 +50,7 @@ mod tally;
 
 use crate::{common_subexpression_elimination, constant_pooling, dead_code_elimination};
 use jitopt_core::analysis::AliasDb;
-use jitopt_core::analysis::folds::lacks_recipe;
+use jitopt_core::analysis::reduced_dims::lacks_recipe;
 use jitopt_core::ir::{Block, Graph, Node, Value};
 use jitopt_core::ops::fusion_rules::{FusionRow, fusion_row, untaken};
 use jitopt_core::ops::rules::{AliasRule, Nondeterminism};
@@ -145,12 +145,12 @@ fn fuse(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     if let Some(plan) = &mut fuser.plan {
         plan.look_ahead(graph, level);
     }
-    let folds_sums = cx.flag("sums")? && level > 1;
+    let reduces_sums = cx.flag("sums")? && level > 1;
     // In 1.3 nested blocks are left alone.
     let is_nested = graph.era == Era::V2 || level > 1;
     let blocks: Vec<Block> = graph.all_blocks().take(if is_nested { usize::MAX } else { 1 }).collect();
-    if folds_sums {
-        fuser.fold_sums(graph, cx, &blocks);
+    if reduces_sums {
+        fuser.reduce_sums(graph, cx, &blocks);
     }
     for block in blocks {
         fuser.fuse_block(graph, cx, block);
@@ -208,9 +208,9 @@ impl Fuser {
             self.fuse_parts(graph, cx, block);
         }
         self.fuse_concats(graph, cx, block);
-        self.tell_refusals(graph, cx, block);
+        self.report_refusals(graph, cx, block);
         if self.level > 1 {
-            self.group_loners(graph, cx, block);
+            self.group_single_nodes(graph, cx, block);
         }
         let groups: Vec<Node> = graph.nodes(block).filter(|node| self.grown.contains(node)).collect();
         for group in groups {
@@ -274,7 +274,7 @@ impl Fuser {
             graph.ty(*value).is_tensor()
                 || graph.ty(*value).is(Simple::Float)
                 || graph.definer(*value).is_some_and(|node| graph.kind(node) == prim::CONSTANT)
-                || row.folds && self.is_constant_list(graph, *value)
+                || row.reduces && self.is_constant_list(graph, *value)
         };
         if let Some(value) =
             graph.inputs(node).find(|value| !planted!("fuse.settled", is_settled(value), "all" => true))
@@ -285,7 +285,7 @@ impl Fuser {
         if graph.has_uses(output) && !self.is_on_device(graph.ty(output)) {
             return Err(Refusal::Device);
         }
-        if row.folds && lacks_recipe(graph, node) {
+        if row.reduces && lacks_recipe(graph, node) {
             return Err(Refusal::Recipe(node));
         }
         if self.level > 1 && missing_formulas::lacks_formula(graph, node) {
@@ -336,7 +336,7 @@ impl Fuser {
         if arguments(consumer) + arguments(producer) > ARGUMENT_LIMIT {
             return Some(Refusal::Arguments);
         }
-        if let Some(refusal) = self.refuses_folds(graph, consumer, producer) {
+        if let Some(refusal) = self.refuses_reductions(graph, consumer, producer) {
             return Some(refusal);
         }
         self.cannot_move(graph, producer, consumer)
@@ -392,7 +392,7 @@ impl Fuser {
 
     /// Makes single-node groups of operators that fused with nothing: a kernel with the widest
     /// vector instructions runs faster than the operator. PyTorch makes none.
-    fn group_loners(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, block: Block) {
+    fn group_single_nodes(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, block: Block) {
         let nodes: Vec<Node> = graph.nodes(block).collect();
         for node in nodes {
             let is_wanted = self.plan.as_ref().is_none_or(|plan| plan.group(graph, node).is_some());
@@ -416,7 +416,7 @@ impl Fuser {
 
     /// Remarks why each remaining pair was not fused. At the end of all rounds, the reason that
     /// holds for a pair now is the one that held.
-    fn tell_refusals(&mut self, graph: &Graph, cx: &mut PassContext<'_>, block: Block) {
+    fn report_refusals(&mut self, graph: &Graph, cx: &mut PassContext<'_>, block: Block) {
         if !cx.wants_remarks() && !refusals::is_heard() {
             return;
         }

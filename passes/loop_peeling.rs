@@ -23,7 +23,7 @@
 use crate::dead_code_elimination::fits;
 use crate::loop_unrolling::{number, operation, share_constants};
 use jitopt_core::entity::EntitySet;
-use jitopt_core::ir::{Graph, LoopTurns, Node, Value, ValueMap};
+use jitopt_core::ir::{Graph, LoopIterations, Node, Value, ValueMap};
 use jitopt_core::pass::{PassContext, PassError, PassInfo, PassOption};
 use jitopt_core::symbol::{Symbol, prim};
 use jitopt_core::types::Type;
@@ -96,9 +96,9 @@ fn peel(graph: &mut Graph, node: Node, iterations: i64) {
     }
     planted!("peeling.counter", move_counter(graph, node, taken), "from-zero" => ());
     // Where the first loop ran fewer iterations, the second runs none.
-    let turns = graph.loop_turns(node);
-    let taken = turns.start + turns.stride * iterations as u64;
-    graph.set_loop_turns(node, LoopTurns { start: if turns.continues { 0 } else { taken }, ..turns });
+    let numbering = graph.loop_iterations(node);
+    let taken = numbering.start + numbering.stride * iterations as u64;
+    graph.set_loop_iterations(node, LoopIterations { start: if numbering.continues { 0 } else { taken }, ..numbering });
 }
 
 /// Offsets the counter to where the first loop ended.

@@ -26,7 +26,7 @@
 //! that loops stay.
 
 use crate::dead_code_elimination::{self, fits};
-use jitopt_core::ir::{Attribute, Block, Graph, LoopTurns, Node, Turn, Value, ValueMap};
+use jitopt_core::ir::{Attribute, Block, Graph, Iteration, LoopIterations, Node, Value, ValueMap};
 use jitopt_core::pass::{PassContext, PassError, PassInfo, PassOption};
 use jitopt_core::symbol::{Symbol, attr, prim};
 use jitopt_core::types::Type;
@@ -304,7 +304,7 @@ fn repeat_in_place(graph: &mut Graph, node: Node, trips: usize) {
         copy_for_iteration(graph, node, at);
         state = copy_body(graph, body, &nodes, &state, &Place::Before(node)).split_off(1);
     }
-    graph.copy_for_turn(None);
+    graph.copy_for_iteration(None);
     if graph.is_part_of_loop(node) {
         start_rest_at(graph, node, trips);
     }
@@ -317,40 +317,43 @@ fn repeat_in_place(graph: &mut Graph, node: Node, trips: usize) {
 /// The next copies represent iteration `at` of a loop: random nodes among them draw the numbers of
 /// that iteration.
 fn copy_for_iteration(graph: &mut Graph, node: Node, at: usize) {
-    let LoopTurns { start, stride, continues } = graph.loop_turns(node);
-    let turn = Turn { of: graph.draw_root(node), at: start + stride * at as u64, continues };
-    graph.copy_for_turn(Some(turn));
+    let LoopIterations { start, stride, continues } = graph.loop_iterations(node);
+    let iteration = Iteration { of: graph.draw_root(node), at: start + stride * at as u64, continues };
+    graph.copy_for_iteration(Some(iteration));
 }
 
 /// The next copies follow the body of a loop as `at` further bodies of the same iteration.
 fn copy_in_body(graph: &mut Graph, node: Node, at: usize) {
-    let stride = graph.loop_turns(node).stride;
-    let turn = Turn { of: graph.draw_root(node), at: stride * at as u64, continues: false };
-    graph.copy_for_turn(Some(turn));
+    let stride = graph.loop_iterations(node).stride;
+    let iteration = Iteration { of: graph.draw_root(node), at: stride * at as u64, continues: false };
+    graph.copy_for_iteration(Some(iteration));
 }
 
 /// Each iteration of `node` represents `factor` iterations now, and `rest` continues where it ends.
 fn count_by(graph: &mut Graph, node: Node, rest: Node, factor: usize) {
-    let turns = graph.loop_turns(node);
+    let iterations = graph.loop_iterations(node);
     let trips = graph.constant_int(graph.input(node, 0)).map(|trips| trips.max(0) as u64);
     let goes_on = match trips {
         // Its end is known, even when the loop is removed later.
-        Some(trips) => LoopTurns { start: turns.start + turns.stride * (trips - trips % factor as u64), ..turns },
-        None => LoopTurns { start: 0, continues: true, ..turns },
+        Some(trips) => LoopIterations {
+            start: iterations.start + iterations.stride * (trips - trips % factor as u64),
+            ..iterations
+        },
+        None => LoopIterations { start: 0, continues: true, ..iterations },
     };
-    graph.set_loop_turns(rest, goes_on);
-    graph.set_loop_turns(node, LoopTurns { stride: turns.stride * factor as u64, ..turns });
+    graph.set_loop_iterations(rest, goes_on);
+    graph.set_loop_iterations(node, LoopIterations { stride: iterations.stride * factor as u64, ..iterations });
 }
 
 /// The loop that continues where `node` ends begins with the iteration after `trips` of it.
 fn start_rest_at(graph: &mut Graph, node: Node, trips: usize) {
-    let LoopTurns { start, stride, continues } = graph.loop_turns(node);
+    let LoopIterations { start, stride, continues } = graph.loop_iterations(node);
     let (root, start) = (graph.draw_root(node), start + stride * trips as u64);
     let mut behind = std::iter::successors(graph.next(node), |&other| graph.next(other));
     let is_next = |&other: &Node| graph.kind(other) == prim::LOOP && graph.draw_root(other) == root;
-    if let Some(rest) = behind.find(is_next).filter(|&rest| graph.loop_turns(rest).continues) {
-        let turns = graph.loop_turns(rest);
-        graph.set_loop_turns(rest, LoopTurns { start: turns.start + start, continues, ..turns });
+    if let Some(rest) = behind.find(is_next).filter(|&rest| graph.loop_iterations(rest).continues) {
+        let iterations = graph.loop_iterations(rest);
+        graph.set_loop_iterations(rest, LoopIterations { start: iterations.start + start, continues, ..iterations });
     }
 }
 
@@ -371,7 +374,7 @@ fn split(graph: &mut Graph, node: Node, factor: usize) {
         copy_in_body(graph, node, at);
         results = copy_body(graph, body, &nodes, &state.split_off(1), &Place::EndOf(body));
     }
-    graph.copy_for_turn(None);
+    graph.copy_for_iteration(None);
     count_by(graph, node, rest, factor);
     for (i, result) in results.into_iter().enumerate() {
         graph.set_input(graph.return_node(body), i, result);

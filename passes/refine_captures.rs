@@ -52,7 +52,7 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     let groups: Vec<Node> = graph.all_nodes().filter(|&node| graph.subgraph(node).is_some()).collect();
     for group in groups {
         let Some(roles) = Roles::of(graph, group) else { continue };
-        tell_types(graph, cx, group, &roles);
+        forward_types(graph, cx, group, &roles);
         decide_sizes(graph, cx, group);
         copy_constants(graph, cx, group, &roles);
         drop_unread(graph, cx, group, roles);
@@ -81,9 +81,9 @@ pub(crate) fn handed(section: &Graph, roles: &Roles) -> Vec<Handed> {
     gradients.chain(inputs).chain(outputs).collect()
 }
 
-fn tell_types(graph: &mut Graph, cx: &mut PassContext<'_>, group: Node, roles: &Roles) {
+fn forward_types(graph: &mut Graph, cx: &mut PassContext<'_>, group: Node, roles: &Roles) {
     let (Some(section), Some(backward)) = (graph.subgraph(group), graph.backward(group)) else { return };
-    let mut told: Vec<(Value, Type)> = Vec::new();
+    let mut reported: Vec<(Value, Type)> = Vec::new();
     for (param, handed) in backward.params(backward.root()).zip(handed(section, roles)) {
         let known = backward.ty(param);
         let is_given = known.as_tensor().is_some_and(|tensor| tensor.undefined == Some(false));
@@ -93,16 +93,16 @@ fn tell_types(graph: &mut Graph, cx: &mut PassContext<'_>, group: Node, roles: &
             Handed::Gradient(_) => continue,
         };
         if ty != known && ty.is_subtype_of(known) {
-            told.push((param, ty));
+            reported.push((param, ty));
         }
     }
-    if told.is_empty() {
+    if reported.is_empty() {
         return;
     }
     cx.rewrite(graph, "captures-typed", group, |graph| {
-        graph_update!("Typing {} params of a backward graph", told.len());
+        graph_update!("Typing {} params of a backward graph", reported.len());
         graph.with_graph(group, attr::REVERSE_SUBGRAPH, |backward| {
-            told.into_iter().for_each(|(param, ty)| backward.set_type(param, ty));
+            reported.into_iter().for_each(|(param, ty)| backward.set_type(param, ty));
         });
     });
 }

@@ -184,7 +184,7 @@ impl Walk {
     /// The state of carried values at the start of a loop, or unknown.
     fn carried(&mut self, graph: &Graph, node: Node, is_first: bool) {
         let mut params = graph.params(graph.node_block(node, 0));
-        self.known.extend(params.next().map(|turn| (turn, State::Defined)));
+        self.known.extend(params.next().map(|iteration| (iteration, State::Defined)));
         for (param, first) in params.zip(graph.inputs(node).skip(2)) {
             let state = if is_first { self.state(first) } else { State::Unknown };
             self.known.insert(param, state);

@@ -19,10 +19,9 @@
 
 pub mod alias;
 mod alias_dump;
+pub mod axis_maps;
 pub mod differentiability;
 pub mod fingerprints;
-pub mod folds;
-pub mod framing;
 pub mod grad_mode;
 pub mod gradient_claims;
 pub mod gradient_roles;
@@ -32,6 +31,7 @@ pub mod matching;
 mod memory;
 pub mod moves;
 pub mod mutations;
+pub mod reduced_dims;
 mod transfer;
 mod transfer_plan;
 mod type_classes;

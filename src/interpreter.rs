@@ -7,8 +7,8 @@
 //! - [`ivalue`] run-time values, [`literal_values`] values of literals, [`exact_literals`] literals
 //!   of values
 //! - [`machine`] steps through blocks with a stack of its own, and offers sections to a [`Backend`]
-//!   first if there is one; [`plan`] is made once per graph: the kernel of each node, and the values
-//!   without later uses
+//!   first if there is one; [`plan`] is made once per graph: the kernel of each node, and the
+//!   values without later uses
 //! - [`call`] is the interface of a kernel; [`library`] finds the kernel of a kind; `operators/`
 //!   has one file per family
 //! - [`stop`] the reason why a run ended early; [`random`] the draws of random operators;
@@ -20,8 +20,8 @@
 //! - [`resumption`] the point at which a run continues after it leaves its graph
 //! - [`profile`] tensor types observed at profiling nodes
 //! - [`generator`] generates inputs that a graph runs on; [`sketch`] values without their numbers,
-//!   [`tailoring`] constraints of layers on their weights, [`usage_hints`] constraints from the uses
-//!   of a value; [`effort`] the amount of work of a run
+//!   [`tailoring`] constraints of layers on their weights, [`usage_hints`] constraints from the
+//!   uses of a value; [`effort`] the amount of work of a run
 //!
 //! `interpreter/coverage.md` has a table of operators and element types: observed, run, refused.
 //!

@@ -25,19 +25,19 @@ mod naming;
 mod order;
 mod survey;
 mod text_pool;
+mod token_stream;
 mod usage;
-mod words;
 
 pub use assembly::{Blueprint, NodeSource, Sources, TypeSource, ValueSource};
 pub use attribute::{Attribute, Float, FloatStyle};
 pub use copy::ValueMap;
 pub use graph::{Block, Dialect, Epoch, Graph, GraphId, Layout, Node, Releases, Use, Value};
 pub use journal::{Comment, Journal, NameEdit};
-pub use lineage::{DrawPlace, Lineage, LoopTurns, Turn, Turns};
+pub use lineage::{DrawPlace, Iteration, Iterations, Lineage, LoopIterations};
 pub use naming::Label;
 pub(crate) use naming::as_number;
 pub use survey::Survey;
-pub use words::{Detail, GraphWords, Unrepeatable, hash_of_bytes};
+pub use token_stream::{Detail, GraphWords, Unrepeatable, hash_of_bytes};
 
 #[cfg(test)]
 mod model_test;

@@ -1,6 +1,6 @@
 //! Whether an operator on a sum equals the sum of the operator's results, and which sums are moved.
 
-use super::stretching::{Extent, Extents, Size, is_number};
+use super::broadcasting::{Extent, Extents, Size, is_number};
 use super::{goes_out, is_sum};
 use jitopt_core::analysis::AliasDb;
 use jitopt_core::ir::{Attribute, Block, Graph, Node, Value};
@@ -186,7 +186,7 @@ impl Carrier<'_> {
         if !self.is_left_alone(node) {
             return Err("it is written to");
         }
-        if dtype(self.graph.ty(output)).is_some_and(DType::is_integral) || self.is_question(operand) {
+        if dtype(self.graph.ty(output)).is_some_and(DType::is_integral) || self.is_predicate(operand) {
             return Err("it is a sum of integers or bools");
         }
         let before = sums.get(&operand).cloned();
@@ -202,7 +202,7 @@ impl Carrier<'_> {
     }
 
     /// Whether a value is computed from bools, whatever its type says.
-    fn is_question(&self, value: Value) -> bool {
+    fn is_predicate(&self, value: Value) -> bool {
         let maker = self.graph.definer(value).map(|node| ops::operator(self.graph.era, self.graph.kind(node)));
         maker.is_some_and(|operator| operator.rule.elements == Elements::Bool)
     }

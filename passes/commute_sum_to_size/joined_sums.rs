@@ -10,8 +10,8 @@
 //! that dimension is reduced before. Where sums drop dimensions, the concatenated dimension shifts.
 //! All sizes must be known, and be equal in the other dimensions.
 
+use super::broadcasting::{Extent, Size};
 use super::carrying::Pending;
-use super::stretching::{Extent, Size};
 use super::{Mover, erase_unread, is_sum};
 use jitopt_core::graph_update;
 use jitopt_core::ir::{Attribute, Block, Graph, Node, Value};

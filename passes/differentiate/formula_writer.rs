@@ -423,10 +423,10 @@ impl<'a> Writer<'a> {
         self.graph.set_inputs(node, operands.into_iter());
         self.put(node);
         let block = self.graph.add_block(node);
-        let turn = self.graph.add_param(block, Type::int());
+        let iteration = self.graph.add_param(block, Type::int());
         let params: Vec<Value> = types.iter().map(|&ty| self.graph.add_param(block, ty)).collect();
         self.in_block(block, |writer| {
-            writer.bind(counter, Thing::Here(turn));
+            writer.bind(counter, Thing::Here(iteration));
             for ((name, _), param) in carried.iter().zip(params) {
                 writer.bind(name, Thing::Here(param));
             }

@@ -1,5 +1,5 @@
-//! Tuples that a graph packs its results into. They compute nothing, and have no gradient: when a graph is
-//! differentiated as a whole they stay outside of the group.
+//! Tuples that a graph packs its results into. They compute nothing, and have no gradient: when a
+//! graph is differentiated as a whole they stay outside of the group.
 //!
 //! ```text
 //! graph(%x : Tensor):                       graph(%x : Tensor):

@@ -78,7 +78,7 @@ impl Fuser {
         let is_size = |user| group_sizes::is_size(graph, user);
         graph.block_of(node) == graph.block_of(chunk)
             && graph.users(operand).all(|user| user == chunk || is_size(user))
-            && planted!("fuse.divided", !row.like_first && !row.folds && !is_random(graph, node), "all" => true)
+            && planted!("fuse.divided", !row.like_first && !row.reduces && !is_random(graph, node), "all" => true)
             && self.cannot_move(graph, node, chunk).is_none()
     }
 
@@ -123,7 +123,7 @@ pub(super) fn takes_in(graph: &Graph, group: Node, chunk: Node) -> bool {
 
 /// Applies `operator`, which defines operand `i` of `chunk`, to chunks of its operands.
 fn divide(graph: &mut Graph, db: &mut AliasDb, chunk: Node, i: usize, operator: Node) {
-    let chunk = stretching(graph, db, chunk);
+    let chunk = broadcasting(graph, db, chunk);
     let chunks = graph.num_outputs(chunk) / graph.num_inputs(chunk);
     let old: Vec<Value> = (0..chunks).map(|n| graph.output(chunk, i * chunks + n)).collect();
     let operands: Vec<Value> = graph.inputs(operator).collect();
@@ -156,7 +156,7 @@ fn divide(graph: &mut Graph, db: &mut AliasDb, chunk: Node, i: usize, operator: 
 
 /// A chunk that first broadcasts its operands to the same sizes, in place of a chunk with a single
 /// operand.
-fn stretching(graph: &mut Graph, db: &mut AliasDb, chunk: Node) -> Node {
+fn broadcasting(graph: &mut Graph, db: &mut AliasDb, chunk: Node) -> Node {
     if graph.kind(chunk) == prim::BROADCASTING_CHUNK {
         return chunk;
     }
@@ -204,7 +204,7 @@ fn first_chunk_of(graph: &mut Graph, db: &mut AliasDb, chunk: Node, operand: Val
 /// Replaces a node that broadcasts and divides by operators that exist.
 fn write_out(graph: &mut Graph, db: &mut AliasDb, node: Node) {
     let operands: Vec<Value> = graph.inputs(node).collect();
-    let stretched = stretch(graph, node, &operands);
+    let stretched = broadcast_to_common_shape(graph, node, &operands);
     let chunks = graph.num_outputs(node) / operands.len();
     let mut at = node;
     for (i, operand) in stretched.into_iter().enumerate() {
@@ -227,7 +227,7 @@ fn write_out(graph: &mut Graph, db: &mut AliasDb, node: Node) {
 }
 
 /// Tensors of the same sizes: views of `operands`, with stride 0 in broadcast dimensions.
-fn stretch(graph: &mut Graph, before: Node, operands: &[Value]) -> Vec<Value> {
+fn broadcast_to_common_shape(graph: &mut Graph, before: Node, operands: &[Value]) -> Vec<Value> {
     let list = Type::list(Type::tensor());
     let made = graph.create_op(prim::LIST_CONSTRUCT, operands, list);
     let broadcast = graph.create_op(aten::BROADCAST_TENSORS, &[graph.output(made, 0)], list);

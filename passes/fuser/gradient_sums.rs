@@ -71,8 +71,8 @@ fn known(graph: &Graph, node: Node) -> Option<Known> {
 impl Fuser {
     /// Replaces gradient sums in blocks by reductions. The alias analysis is recomputed once for
     /// all of them.
-    pub(super) fn fold_sums(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, blocks: &[Block]) {
-        let (mut split, mut folded) = (0, false);
+    pub(super) fn reduce_sums(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, blocks: &[Block]) {
+        let (mut split, mut reduced) = (0, false);
         for &block in blocks {
             let parts = self.known_sums(graph, block);
             split += parts.iter().filter_map(|sum| self.sum_parts(graph, cx, sum)).count();
@@ -82,13 +82,13 @@ impl Fuser {
         }
         for &block in blocks {
             let known = self.known_sums(graph, block).into_iter();
-            let sums: Vec<Known> = known.filter(|sum| self.is_foldable(graph, sum)).collect();
-            folded |= !sums.is_empty();
+            let sums: Vec<Known> = known.filter(|sum| self.is_reducible(graph, sum)).collect();
+            reduced |= !sums.is_empty();
             for sum in sums {
-                cx.rewrite(graph, "sums-folded", sum.node, |graph| fold(graph, &sum));
+                cx.rewrite(graph, "sums-folded", sum.node, |graph| reduce(graph, &sum));
             }
         }
-        if folded {
+        if reduced {
             self.look_again(graph);
         }
     }
@@ -110,7 +110,7 @@ impl Fuser {
     }
 
     /// Whether a kernel computes the summed value.
-    fn is_foldable(&mut self, graph: &Graph, sum: &Known) -> bool {
+    fn is_reducible(&mut self, graph: &Graph, sum: &Known) -> bool {
         let maker = graph.definer(sum.operand).filter(|&maker| graph.block_of(maker) == graph.block_of(sum.node));
         maker.is_some_and(|maker| self.fusible(graph, maker).is_ok())
     }
@@ -180,7 +180,7 @@ fn replace(graph: &mut Graph, node: Node, new: Value) {
     graph.erase(node);
 }
 
-fn fold(graph: &mut Graph, sum: &Known) {
+fn reduce(graph: &mut Graph, sum: &Known) {
     let node = sum.node;
     graph_update!("Reducing the sum %{}", graph.name(graph.output(node, 0)));
     let operand = sum.operand;

@@ -17,9 +17,9 @@ use jitopt_core::types::DType;
 pub(super) fn lacks_formula(graph: &Graph, node: Node) -> bool {
     let dtype = |value: Value| graph.ty(value).as_tensor().map(|tensor| tensor.dtype);
     let dtypes: Vec<Option<DType>> = graph.inputs(node).filter_map(dtype).collect();
-    let is_no_real = |dtype: &Option<DType>| dtype.is_some_and(|dtype| !dtype.is_float());
+    let is_no_float = |dtype: &Option<DType>| dtype.is_some_and(|dtype| !dtype.is_float());
     let is_mixed = dtypes.windows(2).any(|pair| pair[0] != pair[1]);
-    let told = !dtypes.contains(&None) && (is_mixed || dtypes.iter().any(is_no_real));
+    let told = !dtypes.contains(&None) && (is_mixed || dtypes.iter().any(is_no_float));
     let rows = formulas(graph.kind(node));
     // Only integers and bools depend on the factors of scaled sums.
     let asks = |when: &When| !matches!(when, When::Scales(_));
@@ -47,7 +47,7 @@ pub(super) fn may_hand_on(graph: &Graph, node: Node) -> bool {
     let rows = formulas(graph.kind(node));
     let said = rows.iter().find_map(|row| match row.typing {
         Typing::Cast(dtype) => Some(dtype),
-        Typing::Said(i) => graph.constant_int(graph.input(node, i)).and_then(named_dtype),
+        Typing::Named(i) => graph.constant_int(graph.input(node, i)).and_then(named_dtype),
         _ => None,
     });
     let mut operands = graph.inputs(node).filter(|&value| graph.ty(value).is_tensor());

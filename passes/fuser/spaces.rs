@@ -16,11 +16,11 @@
 
 use super::Fuser;
 use super::refusals::Refusal;
-use jitopt_core::analysis::folds::{
-    Axes, axes, is_beside, is_folded, is_of_channels, is_sum_of_reals, keeps, leading_fold, may_be_aside, rank,
-    recipes_of, runs, same_axes,
+use jitopt_core::analysis::axis_maps::{AxisMap, AxisMaps};
+use jitopt_core::analysis::reduced_dims::{
+    Axes, axes, is_beside, is_float_sum, is_of_channels, is_reduced, keeps, leading_reduction, may_be_column_reduction,
+    rank, recipes_of, runs, same_axes,
 };
-use jitopt_core::analysis::framing::{Frame, Frames};
 use jitopt_core::graph_update;
 use jitopt_core::ir::{Block, Graph, Node, Value};
 use jitopt_core::pass::PassContext;
@@ -33,7 +33,7 @@ use std::cmp::Ordering;
 const MOST_NODES: usize = 256;
 
 /// Whether a node, or something in a group, is a reduction.
-pub(super) fn folds(graph: &Graph, node: Node) -> bool {
+pub(super) fn reduces(graph: &Graph, node: Node) -> bool {
     match graph.subgraph(node).filter(|_| graph.kind(node) == prim::FUSION_GROUP) {
         Some(section) => section.nodes(section.root()).any(|node| !recipes_of(section, node).is_empty()),
         None => !recipes_of(graph, node).is_empty(),
@@ -60,78 +60,78 @@ struct Side<'g> {
     graph: &'g Graph,
     node: Node,
     /// Its section, if it is a group with reductions.
-    section: Option<(&'g Graph, Frames)>,
-    folds: bool,
+    section: Option<(&'g Graph, AxisMaps)>,
+    reduces: bool,
 }
 
 impl<'g> Side<'g> {
     fn new(graph: &'g Graph, node: Node) -> Option<Side<'g>> {
-        let folds = folds(graph, node);
-        let section = graph.subgraph(node).filter(|_| folds && graph.kind(node) == prim::FUSION_GROUP);
+        let reduces = reduces(graph, node);
+        let section = graph.subgraph(node).filter(|_| reduces && graph.kind(node) == prim::FUSION_GROUP);
         let section = match section {
-            Some(section) => Some((section, Frames::of(section).ok()?)),
+            Some(section) => Some((section, AxisMaps::of(section).ok()?)),
             None => None,
         };
-        Some(Side { graph, node, section, folds })
+        Some(Side { graph, node, section, reduces })
     }
 
     /// The reduction that determines the reduced dimensions, with the graph that it is in.
-    fn fold(&self) -> Option<(&'g Graph, Node)> {
+    fn reduce(&self) -> Option<(&'g Graph, Node)> {
         match &self.section {
-            Some((section, _)) => leading_fold(section).map(|node| (*section, node)),
-            None => self.folds.then_some((self.graph, self.node)),
+            Some((section, _)) => leading_reduction(section).map(|node| (*section, node)),
+            None => self.reduces.then_some((self.graph, self.node)),
         }
     }
 
     /// The graph of its nodes, and its reductions.
-    fn folding(&self) -> (&'g Graph, Vec<Node>) {
+    fn reduction(&self) -> (&'g Graph, Vec<Node>) {
         match &self.section {
             Some((section, _)) => {
-                let folds = section.nodes(section.root()).filter(|&node| !recipes_of(section, node).is_empty());
-                (section, folds.collect())
+                let reduces = section.nodes(section.root()).filter(|&node| !recipes_of(section, node).is_empty());
+                (section, reduces.collect())
             }
-            None => (self.graph, if self.folds { vec![self.node] } else { Vec::new() }),
+            None => (self.graph, if self.reduces { vec![self.node] } else { Vec::new() }),
         }
     }
 
     /// Whether all its reductions are sums that may be secondary reductions of the other kernel,
     /// which does not read them.
-    fn may_be_aside(&self, other: &Side<'_>) -> bool {
+    fn may_be_column_reduction(&self, other: &Side<'_>) -> bool {
         let read = |value: Value| self.graph.users(value).any(|user| user == other.node);
-        let (graph, folds) = self.folding();
+        let (graph, reduces) = self.reduction();
         match &self.section {
             Some((section, _)) => {
-                let sums = folds.iter().all(|&node| may_be_aside(section, node));
+                let sums = reduces.iter().all(|&node| may_be_column_reduction(section, node));
                 let results = self.graph.outputs(self.node).zip(section.results(section.root()));
-                let is_sum = |value: Value| folds.iter().any(|&node| section.output(node, 0) == value);
+                let is_sum = |value: Value| reduces.iter().any(|&node| section.output(node, 0) == value);
                 sums && !results.into_iter().any(|(output, result)| is_sum(result) && read(output))
             }
             // Outside of groups every reader reads a result.
-            None => folds.iter().all(|&node| is_sum_of_reals(graph, node) && !read(graph.output(node, 0))),
+            None => reduces.iter().all(|&node| is_float_sum(graph, node) && !read(graph.output(node, 0))),
         }
     }
 
     /// Whether it has scans (cumulative sums or products), which cannot be combined with secondary
     /// reductions.
     fn runs(&self) -> bool {
-        let (graph, folds) = self.folding();
-        folds.into_iter().any(|node| runs(graph, node))
+        let (graph, reduces) = self.reduction();
+        reduces.into_iter().any(|node| runs(graph, node))
     }
 
     /// The place of an output.
     fn made(&self, value: Value) -> Place {
-        let framed = |frame| if frame == Frame::Whole { Place::Whole } else { Place::Kept };
+        let mapped = |axis_map| if axis_map == AxisMap::Whole { Place::Whole } else { Place::Kept };
         match &self.section {
-            Some((section, frames)) => {
+            Some((section, axis_maps)) => {
                 let at = self.graph.outputs(self.node).position(|output| output == value);
                 let Some(result) = at.and_then(|i| section.results(section.root()).nth(i)) else { return Place::Mixed };
                 match () {
-                    () if frames.is_aside(result) => Place::Mixed,
-                    () if frames.is_free(result) => Place::Free,
-                    () => framed(frames.frame(result)),
+                    () if axis_maps.is_column_reduction(result) => Place::Mixed,
+                    () if axis_maps.is_free(result) => Place::Free,
+                    () => mapped(axis_maps.axis_map(result)),
                 }
             }
-            None if !self.folds => Place::Any,
+            None if !self.reduces => Place::Any,
             None if is_beside(self.graph, value) => Place::Mixed,
             None if keeps(self.graph, self.node, self.output(value)) => Place::Whole,
             None if axes(self.graph, self.node) == Some(Axes::All) => Place::Free,
@@ -146,9 +146,9 @@ impl<'g> Side<'g> {
 
     /// The place of an operand.
     fn read(&self, value: Value) -> Place {
-        let Some((section, frames)) = &self.section else {
+        let Some((section, axis_maps)) = &self.section else {
             let at = |operand: Value| self.graph.inputs(self.node).position(|other| other == operand);
-            return match at(value).filter(|_| self.folds) {
+            return match at(value).filter(|_| self.reduces) {
                 Some(i) if is_of_channels(self.graph, self.node, i) => Place::Mixed,
                 Some(_) => Place::Whole,
                 None => Place::Any,
@@ -161,8 +161,8 @@ impl<'g> Side<'g> {
                 let at = section.inputs(user).position(|operand| operand == param);
                 let place = match recipes_of(section, user).is_empty() {
                     false if at.is_some_and(|i| is_of_channels(section, user, i)) => Place::Mixed,
-                    true if frames.is_free(output) => Place::Free,
-                    true if frames.frame(output) == Frame::Kept => Place::Kept,
+                    true if axis_maps.is_free(output) => Place::Free,
+                    true if axis_maps.axis_map(output) == AxisMap::Kept => Place::Kept,
                     _ => Place::Whole,
                 };
                 found = if found == Place::Any || found == place { place } else { Place::Mixed };
@@ -185,29 +185,29 @@ impl<'g> Side<'g> {
             Some((section, _)) => {
                 let at = self.graph.outputs(self.node).position(|output| output == value);
                 let result = at.and_then(|i| section.results(section.root()).nth(i));
-                result.is_some_and(|result| depends_only_on(section, result, &|value| is_folded(section, value)))
+                result.is_some_and(|result| depends_only_on(section, result, &|value| is_reduced(section, value)))
             }
-            None => self.folds && is_folded(self.graph, value),
+            None => self.reduces && is_reduced(self.graph, value),
         }
     }
 
     /// Whether something is reduced that is computed from these operands alone.
-    fn folds_only(&self, values: &[Value]) -> bool {
+    fn reduces_only(&self, values: &[Value]) -> bool {
         match &self.section {
             Some((section, _)) => {
                 let params: Vec<Value> = values.iter().flat_map(|&value| self.params(value)).collect();
-                let folds = section.nodes(section.root()).filter(|&node| !recipes_of(section, node).is_empty());
+                let reduces = section.nodes(section.root()).filter(|&node| !recipes_of(section, node).is_empty());
                 let of_params = |value| params.contains(&value);
-                folds.into_iter().any(|node| depends_only_on(section, section.input(node, 0), &of_params))
+                reduces.into_iter().any(|node| depends_only_on(section, section.input(node, 0), &of_params))
             }
-            None => self.folds && values.contains(&self.graph.input(self.node, 0)),
+            None => self.reduces && values.contains(&self.graph.input(self.node, 0)),
         }
     }
 }
 
 /// Whether the reductions of one of a pair may be secondary reductions of the other.
-fn goes_aside(p: &Side<'_>, c: &Side<'_>) -> bool {
-    !p.runs() && !c.runs() && (p.may_be_aside(c) || c.may_be_aside(p))
+fn becomes_column_reduction(p: &Side<'_>, c: &Side<'_>) -> bool {
+    !p.runs() && !c.runs() && (p.may_be_column_reduction(c) || c.may_be_column_reduction(p))
 }
 
 /// Whether all tensors that a value is computed from satisfy a predicate.
@@ -227,28 +227,28 @@ fn depends_only_on(graph: &Graph, value: Value, is_one: &dyn Fn(Value) -> bool) 
 
 /// Whether no operand of a node is known to have more dimensions than the given one.
 fn is_of_most_dimensions(graph: &Graph, node: Node, value: Value, maker: &Side<'_>) -> bool {
-    let folded = || maker.fold().and_then(|(section, fold)| rank(section, section.input(fold, 0)));
-    let Some(most) = rank(graph, value).or_else(folded) else { return true };
+    let reduced = || maker.reduce().and_then(|(section, reduce)| rank(section, section.input(reduce, 0)));
+    let Some(most) = rank(graph, value).or_else(reduced) else { return true };
     graph.inputs(node).filter_map(|operand| rank(graph, operand)).all(|operand| operand <= most)
 }
 
 /// The operand of a node, or of a group, that it reduces unchanged.
-fn folded_operand(graph: &Graph, node: Node) -> Option<Value> {
+fn reduced_operand(graph: &Graph, node: Node) -> Option<Value> {
     let side = Side::new(graph, node)?;
-    let (section, fold) = side.fold()?;
-    let folded = section.input(fold, 0);
+    let (section, reduce) = side.reduce()?;
+    let reduced = section.input(reduce, 0);
     if side.section.is_none() {
-        return Some(folded);
+        return Some(reduced);
     }
     let mut operands = graph.inputs(node).zip(section.params(section.root()));
-    operands.find(|(_, param)| *param == folded).map(|(operand, _)| operand)
+    operands.find(|(_, param)| *param == reduced).map(|(operand, _)| operand)
 }
 
 /// The sizes of the operand that a node, or a group, reduces, where they are known.
-fn folded_shape(graph: &Graph, node: Node) -> Option<Vec<i64>> {
+fn reduced_shape(graph: &Graph, node: Node) -> Option<Vec<i64>> {
     let side = Side::new(graph, node)?;
-    let (section, fold) = side.fold()?;
-    let sizes = section.ty(section.input(fold, 0)).as_tensor()?.sizes.as_ref()?;
+    let (section, reduce) = side.reduce()?;
+    let sizes = section.ty(section.input(reduce, 0)).as_tensor()?.sizes.as_ref()?;
     sizes.iter().map(|dim| if let Dim::Known(n) = dim { Some(*n) } else { None }).collect()
 }
 
@@ -259,10 +259,10 @@ impl Fuser {
         let mut last: FxHashMap<Value, Node> = FxHashMap::default();
         let nodes: Vec<Node> = graph.nodes(block).collect();
         for node in nodes {
-            if self.fusible(graph, node).is_err() || !folds(graph, node) {
+            if self.fusible(graph, node).is_err() || !reduces(graph, node) {
                 continue;
             }
-            let Some(operand) = folded_operand(graph, node) else { continue };
+            let Some(operand) = reduced_operand(graph, node) else { continue };
             let merged = last.get(&operand).and_then(|&before| self.fuse_sibling(graph, cx, node, before));
             last.insert(operand, merged.unwrap_or(node));
         }
@@ -276,7 +276,7 @@ impl Fuser {
         for list in lists {
             let made_here = |part: Value| graph.definer(part).filter(|&node| graph.block_of(node) == Some(block));
             let mut makers: Vec<Node> = graph.inputs(list).filter_map(made_here).collect();
-            makers.retain(|&node| folded_shape(graph, node).is_some());
+            makers.retain(|&node| reduced_shape(graph, node).is_some());
             makers.sort_by(|&a, &b| match a == b {
                 true => Ordering::Equal,
                 false if graph.is_before(a, b) => Ordering::Less,
@@ -285,10 +285,10 @@ impl Fuser {
             makers.dedup();
             let mut last: Option<Node> = None;
             for node in makers {
-                if self.fusible(graph, node).is_err() || folded_shape(graph, node).is_none() {
+                if self.fusible(graph, node).is_err() || reduced_shape(graph, node).is_none() {
                     continue;
                 }
-                let before = last.filter(|&before| folded_shape(graph, before) == folded_shape(graph, node));
+                let before = last.filter(|&before| reduced_shape(graph, before) == reduced_shape(graph, node));
                 last = before.and_then(|before| self.fuse_sibling(graph, cx, node, before)).or(Some(node));
             }
         }
@@ -301,7 +301,7 @@ impl Fuser {
         if !is_free
             || self.plan.as_ref().is_some_and(|plan| !plan.joins(graph, node, before))
             || arguments(node) + arguments(before) > super::ARGUMENT_LIMIT
-            || self.refuses_folds(graph, node, before).is_some()
+            || self.refuses_reductions(graph, node, before).is_some()
             || self.cannot_move(graph, before, node).is_some()
         {
             return None;
@@ -321,8 +321,8 @@ impl Fuser {
     }
 
     /// Why a producer cannot be fused with `consumer`, if one of them reduces.
-    pub(super) fn refuses_folds(&self, graph: &Graph, consumer: Node, producer: Node) -> Option<Refusal> {
-        if self.level < 2 || !folds(graph, consumer) && !folds(graph, producer) {
+    pub(super) fn refuses_reductions(&self, graph: &Graph, consumer: Node, producer: Node) -> Option<Refusal> {
+        if self.level < 2 || !reduces(graph, consumer) && !reduces(graph, producer) {
             return None;
         }
         let size = |node| graph.subgraph(node).map_or(1, Graph::num_shown_nodes);
@@ -338,38 +338,40 @@ impl Fuser {
         }
         let between: Vec<Value> =
             graph.outputs(producer).filter(|&output| graph.inputs(consumer).any(|i| i == output)).collect();
-        match (p.fold(), c.fold()) {
-            (Some(a), Some(b)) if !same_axes(a, b) && !goes_aside(&p, &c) => return Some(Refusal::OtherAxes),
+        match (p.reduce(), c.reduce()) {
+            (Some(a), Some(b)) if !same_axes(a, b) && !becomes_column_reduction(&p, &c) => {
+                return Some(Refusal::OtherAxes);
+            }
             _ => {}
         }
         let fits = |&value: &Value| match (p.made(value), c.read(value)) {
             (_, Place::Mixed) | (Place::Mixed, _) => false,
             (Place::Any, _) => true,
             (Place::Whole, Place::Any) => is_of_most_dimensions(graph, consumer, value, &p),
-            (made, Place::Any) => self.goes_with_folded(graph, &p, &c, value, made),
+            (made, Place::Any) => self.goes_with_reduced(graph, &p, &c, value, made),
             (made, read) => made == read,
         };
         let places: FxHashSet<u8> = between.iter().map(|&value| c.read(value) as u8).collect();
         let rows: Vec<Value> = between.iter().copied().filter(|&value| p.is_row(value)).collect();
         let fits =
-            between.iter().all(fits) && places.len() <= 1 && !(c.folds && c.folds_only(&rows) && !rows.is_empty());
+            between.iter().all(fits) && places.len() <= 1 && !(c.reduces && c.reduces_only(&rows) && !rows.is_empty());
         (!fits).then_some(Refusal::OtherSpace)
     }
 
     /// Whether the operands of a consumer without reductions are compatible with a value that has
     /// lost dimensions.
-    fn goes_with_folded(&self, graph: &Graph, p: &Side<'_>, c: &Side<'_>, value: Value, made: Place) -> bool {
+    fn goes_with_reduced(&self, graph: &Graph, p: &Side<'_>, c: &Side<'_>, value: Value, made: Place) -> bool {
         let is_small = |operand: Value| match (rank(graph, operand), made) {
             (Some(operand), Place::Free) => operand == 0,
             (Some(operand), _) => rank(graph, value).is_some_and(|value| operand <= value),
             (None, _) => false,
         };
         // A tensor that is reduced entirely, and the result is combined with its elements.
-        let is_folded_too = |operand| made == Place::Free && p.read(operand) == Place::Whole;
+        let is_reduced_too = |operand| made == Place::Free && p.read(operand) == Place::Whole;
         let others = graph.inputs(c.node).filter(|&operand| graph.ty(operand).is_tensor() && operand != value);
         others.into_iter().all(|operand| match graph.outputs(p.node).any(|output| output == operand) {
             true => p.made(operand) == made || made == Place::Free && p.made(operand) == Place::Whole,
-            false => is_small(operand) || is_folded_too(operand),
+            false => is_small(operand) || is_reduced_too(operand),
         })
     }
 }

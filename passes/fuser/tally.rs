@@ -16,7 +16,7 @@ pub struct Tally {
     /// The number of pointwise operators in groups; chunks and concatenations are not counted.
     pub inside: usize,
     /// The number of reductions in groups (level 2).
-    pub folds: usize,
+    pub reduces: usize,
     /// Pointwise operators outside groups, including those of level 2, those in place and those
     /// that are fused at no level.
     pub outside: Vec<Node>,
@@ -31,7 +31,7 @@ impl Tally {
                 Some(section) => {
                     tally.groups.push(node);
                     tally.inside += section.all_nodes().filter(|&node| is_pointwise(section, node)).count();
-                    tally.folds += section.all_nodes().filter(|&node| folds(section, node) == Some(true)).count();
+                    tally.reduces += section.all_nodes().filter(|&node| reduces(section, node) == Some(true)).count();
                 }
                 None if is_pointwise(graph, node) => tally.outside.push(node),
                 None => {}
@@ -48,7 +48,7 @@ impl Tally {
 
     /// Operators in groups, reductions included.
     pub fn all_inside(&self) -> usize {
-        self.inside + self.folds
+        self.inside + self.reduces
     }
 }
 
@@ -62,16 +62,16 @@ fn is_row(graph: &Graph, node: Node, kind: Symbol) -> bool {
     let types: Vec<Type> = graph.inputs(node).map(|value| graph.ty(value)).collect();
     let resolved = ops::resolve(graph.era, kind, &types);
     resolved.schema().is_some_and(|schema| match fusion_row(schema) {
-        Some(row) => !row.folds,
+        Some(row) => !row.reduces,
         None => untaken(schema).is_some(),
     })
 }
 
 /// Whether an operator that groups may contain is a reduction.
-fn folds(graph: &Graph, node: Node) -> Option<bool> {
+fn reduces(graph: &Graph, node: Node) -> Option<bool> {
     let types: Vec<Type> = graph.inputs(node).map(|value| graph.ty(value)).collect();
     let resolved = ops::resolve(graph.era, graph.kind(node), &types);
-    resolved.schema().and_then(fusion_row).map(|row| row.folds)
+    resolved.schema().and_then(fusion_row).map(|row| row.reduces)
 }
 
 /// The operands of a pointwise operator that would be scalars of a kernel if they were floats, and

@@ -98,8 +98,8 @@ impl Sight<'_> {
         let first_that = |wrong: &dyn Fn(usize) -> bool| (0..graph.num_inputs(node)).find(|&i| wrong(i));
         let found = match settled(graph.era, kind) {
             None => return Err(format!("the result of `{kind}` may vary")),
-            Some(Settled::ByOperands { numbers, free, free_for_reals }) => {
-                let is_free = |i: usize| self.is_free(node, i, free, free_for_reals);
+            Some(Settled::ByOperands { numbers, free, free_for_floats }) => {
+                let is_free = |i: usize| self.is_free(node, i, free, free_for_floats);
                 first_that(&|i| !is_free(i) && !self.is_checked(graph.input(node, i), node, numbers))
             }
             Some(Settled::ByFirst) => first_that(&|i| match i {
@@ -123,12 +123,12 @@ impl Sight<'_> {
     }
 
     /// Whether an operand may be anything.
-    fn is_free(self, node: Node, i: usize, free: &[usize], free_for_reals: &[usize]) -> bool {
+    fn is_free(self, node: Node, i: usize, free: &[usize], free_for_floats: &[usize]) -> bool {
         let graph = self.graph;
-        let reals = graph.num_inputs(node) > 0 && holds_reals(graph.ty(graph.input(node, 0)));
+        let reals = graph.num_inputs(node) > 0 && holds_floats(graph.ty(graph.input(node, 0)));
         let tensor = may_be_tensor(graph.ty(graph.input(node, i)));
         let is_free = free.contains(&i) && (graph.era == Era::V1_3 || !tensor);
-        let is_free = is_free || free_for_reals.contains(&i) && reals && !tensor;
+        let is_free = is_free || free_for_floats.contains(&i) && reals && !tensor;
         planted!("guards.free", is_free, "second" => is_free || i == 1)
     }
 
@@ -225,7 +225,7 @@ fn is_known(era: Era, ty: Type) -> bool {
     complete && (era == Era::V1_3 || tensor.requires_grad.is_some())
 }
 
-fn holds_reals(ty: Type) -> bool {
+fn holds_floats(ty: Type) -> bool {
     ty.as_tensor().and_then(|tensor| tensor.dtype).is_some_and(|dtype| dtype.is_float())
 }
 

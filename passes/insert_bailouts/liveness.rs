@@ -105,7 +105,7 @@ impl Walk<'_> {
                 let mark = self.added.len();
                 self.graph.results(block).for_each(|value| self.add(value));
                 if is_loop(self.graph, node) && self.graph.era == Era::V2 {
-                    self.add_next_turn(node, block);
+                    self.add_next_iteration(node, block);
                 }
                 work.push(Task::End(block, mark));
                 work.push(Task::Nodes(self.graph.last(block)));
@@ -142,7 +142,7 @@ impl Walk<'_> {
 
     /// Adds the values that the next iteration of a loop needs: values from outside, the counters;
     /// and in PyTorch its own params too.
-    fn add_next_turn(&mut self, node: Node, body: Block) {
+    fn add_next_iteration(&mut self, node: Node, body: Block) {
         let graph = self.graph;
         let outside: Vec<Value> = self.repeated.get(&body).into_iter().flatten().copied().collect();
         let outside = planted!("liveness.next-turn", outside, "forgotten" => Vec::new());
@@ -174,10 +174,10 @@ impl Walk<'_> {
         }
         let is_constant = |value: &Value| self.is_constant(*value);
         let mut order: Vec<Value> = Vec::new();
-        let turns = bodies.iter().flat_map(|&owner| counters(graph, owner)).filter(|value| !is_constant(value));
+        let iterations = bodies.iter().flat_map(|&owner| counters(graph, owner)).filter(|value| !is_constant(value));
         let live = self.live.iter().copied();
         let mut seen = FxHashSet::from_iter([tested]);
-        order.extend(turns.chain(live).filter(|&value| seen.insert(value)));
+        order.extend(iterations.chain(live).filter(|&value| seen.insert(value)));
         let told = self.told(&order, tested);
         let repeated = bodies.iter().rev().filter_map(|&owner| self.repeated.get(&graph.node_block(owner, 0)));
         let missing =

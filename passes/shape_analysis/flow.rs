@@ -6,7 +6,7 @@
 //! becomes less specific, a bounded number of times, so the iteration ends; then each type follows
 //! by a rule from facts that hold.
 
-use jitopt_core::analysis::inference::{Call, Knowledge, elements, infer, is_complete, told};
+use jitopt_core::analysis::inference::{Call, Knowledge, elements, infer, is_complete, reported};
 use jitopt_core::analysis::{AliasDb, Location};
 use jitopt_core::entity::EntitySet;
 use jitopt_core::ir::{Attribute, Block, Graph, Node, Value};
@@ -420,7 +420,7 @@ impl<'a> Flow<'a> {
         let runs = self.mode == Mode::AsPyTorch && self.could_run(node);
         let call = Call { graph: self.graph, node, schema, row, known: self };
         let Some(all) = infer(&call) else { return Vec::new() };
-        let all = if self.mode == Mode::Precise { all } else { told(&call, all, runs) };
+        let all = if self.mode == Mode::Precise { all } else { reported(&call, all, runs) };
         let typed = |(tensor, result): (TensorType, &Formal)| {
             result.ty.is_tensor().then(|| Type::new(TypeKind::Tensor(tensor)))
         };

@@ -152,13 +152,19 @@ struct Machine {
 }
 
 impl Machine {
-    fn run(graph: &Graph, flag: bool, turns: u64, shared: bool) -> (Machine, String) {
+    fn run(graph: &Graph, flag: bool, iterations: u64, shared: bool) -> (Machine, String) {
         let mut machine = Machine::default();
         let (x, y) = (machine.tensor(3), machine.tensor(5));
         let other = if shared { x.clone() } else { machine.tensor(7) };
         let list = machine.list(vec![other.clone()]);
-        let inputs =
-            [x, y, list, Thing::Tuple(vec![other.clone(), other]), Thing::Number(flag.into()), Thing::Number(turns)];
+        let inputs = [
+            x,
+            y,
+            list,
+            Thing::Tuple(vec![other.clone(), other]),
+            Thing::Number(flag.into()),
+            Thing::Number(iterations),
+        ];
         for (param, thing) in graph.params(graph.root()).zip(inputs.iter()) {
             machine.set(param, thing.clone());
         }
@@ -231,9 +237,12 @@ impl Machine {
             ("TupleConstruct", _) => vec![Thing::Tuple(inputs)],
             ("TupleUnpack", [Thing::Tuple(things)]) => things.clone(),
             ("If", [Thing::Number(flag)]) => self.block(graph, graph.node_block(node, usize::from(*flag == 0))),
-            ("Loop", [Thing::Number(turns), Thing::Number(flag), carried @ ..]) => {
-                self.turns(graph, graph.node_block(node, 0), if *flag == 0 { 0 } else { *turns }, carried.to_vec())
-            }
+            ("Loop", [Thing::Number(iterations), Thing::Number(flag), carried @ ..]) => self.iterations(
+                graph,
+                graph.node_block(node, 0),
+                if *flag == 0 { 0 } else { *iterations },
+                carried.to_vec(),
+            ),
             (kind, inputs) => panic!("{kind} {inputs:?}"),
         };
         for (value, thing) in graph.outputs(node).zip(outputs) {
@@ -241,9 +250,9 @@ impl Machine {
         }
     }
 
-    fn turns(&mut self, graph: &Graph, body: Block, turns: u64, mut carried: Vec<Thing>) -> Vec<Thing> {
-        for turn in 0..turns {
-            let things = [vec![Thing::Number(turn)], carried].concat();
+    fn iterations(&mut self, graph: &Graph, body: Block, iterations: u64, mut carried: Vec<Thing>) -> Vec<Thing> {
+        for iteration in 0..iterations {
+            let things = [vec![Thing::Number(iteration)], carried].concat();
             for (param, thing) in graph.params(body).zip(things) {
                 self.set(param, thing);
             }
@@ -307,8 +316,8 @@ proptest! {
     fn what_is_shared_or_written_was_foretold(seed in any::<u64>()) {
         let graph = program(seed);
         let db = AliasDb::new(&graph);
-        for (flag, turns, shared) in [(true, 3, false), (false, 1, true), (true, 0, true)] {
-            check_sharing(&graph, &db, &Machine::run(&graph, flag, turns, shared).0);
+        for (flag, iterations, shared) in [(true, 3, false), (false, 1, true), (true, 0, true)] {
+            check_sharing(&graph, &db, &Machine::run(&graph, flag, iterations, shared).0);
         }
     }
 
@@ -317,7 +326,7 @@ proptest! {
         let mut graph = program(seed);
         let db = AliasDb::new(&graph);
         let runs = [(true, 2, false), (false, 1, true), (true, 1, true)];
-        let before = runs.map(|(flag, turns, shared)| Machine::run(&graph, flag, turns, shared).1);
+        let before = runs.map(|(flag, iterations, shared)| Machine::run(&graph, flag, iterations, shared).1);
         let nodes: Vec<Node> = graph.all_nodes().collect();
         let mut dice = Dice(seed);
         for _ in 0..30 {
@@ -334,7 +343,7 @@ proptest! {
             }
         }
         prop_assert!(db.is_current(&graph));
-        let after = runs.map(|(flag, turns, shared)| Machine::run(&graph, flag, turns, shared).1);
+        let after = runs.map(|(flag, iterations, shared)| Machine::run(&graph, flag, iterations, shared).1);
         prop_assert_eq!(before, after);
     }
 }

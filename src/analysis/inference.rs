@@ -9,8 +9,8 @@
 //! [`ShapeRow`]. The rules are grouped in files by their effect on sizes, and are independent of
 //! passes: they receive a [`Call`] and return [`Extent`]s. Their facts hold whenever the node has
 //! results at all: a rule may assume that operands are compatible, because a node with incompatible
-//! ones raises an exception. [`told`] is the part that PyTorch's `complete_shape_analysis` would
-//! report.
+//! ones raises an exception. [`reported`] is the part that PyTorch's `complete_shape_analysis`
+//! would report.
 //!
 //! Element types follow from a single promotion table, [`Promotion`], which the interpreter uses
 //! too.
@@ -345,7 +345,7 @@ fn extents(call: &Call<'_>, n: usize) -> Vec<Extent> {
 fn extent(call: &Call<'_>) -> Option<Extent> {
     use Shape::*;
     match call.row.shape {
-        Untold | Each(_) | Parted | EachAtLeast(_) | EachBroadcast | EachLike | Meshed => None,
+        Unreported | Each(_) | Parted | EachAtLeast(_) | EachBroadcast | EachLike | Meshed => None,
         Of(_) | Listed(_) | Nth(_) | Counting(_) | AtLeast(_) | Nothing | RankVector | Channels(_) => {
             operand_sizes::extent(call)
         }
@@ -492,15 +492,15 @@ pub fn contradicts(graph: &Graph, node: Node, value: Value, ty: Type) -> bool {
 
 /// The part of the facts that PyTorch infers; `runs` says whether it could run the node on
 /// generated tensors.
-pub fn told(call: &Call<'_>, results: Vec<TensorType>, runs: bool) -> Vec<TensorType> {
-    let told = call.row.told(call.era(), call.schema);
+pub fn reported(call: &Call<'_>, results: Vec<TensorType>, runs: bool) -> Vec<TensorType> {
+    let reported = call.row.reported(call.era(), call.schema);
     let complete = call.tensors().is_some_and(|all| all.iter().all(|tensor| is_complete(tensor, call.era())));
-    let part = match told.complete {
-        Part::All if complete && !runs && told.ranked == Part::Rank => told.ranked,
+    let part = match reported.complete {
+        Part::All if complete && !runs && reported.ranked == Part::Rank => reported.ranked,
         part if complete => part,
-        _ => told.ranked,
+        _ => reported.ranked,
     };
-    results.into_iter().map(|result| weakened(result, part, told.ranked, call.era())).collect()
+    results.into_iter().map(|result| weakened(result, part, reported.ranked, call.era())).collect()
 }
 
 fn weakened(result: TensorType, part: Part, ranked: Part, era: Era) -> TensorType {

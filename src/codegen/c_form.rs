@@ -1,7 +1,8 @@
 //! Kernels as C: readable, without headers, each statement beside its IR line.
 //!
-//! A kernel is one function over a range of tiles of its iteration space. Offsets of rows are stepped, not divided; a tile is one loop, or
-//! one for each stage, all of which a compiler can make vectors of:
+//! A kernel is one function over a range of tiles of its iteration space. Offsets of rows are
+//! stepped, not divided; a tile is one loop, or one for each stage, all of which a compiler can
+//! make vectors of:
 //!
 //! ```c
 //! for (i64 i = 0; i < m; i++) {
@@ -11,8 +12,9 @@
 //! }
 //! ```
 //!
-//! What is folded is in `c_form/row_loops.rs`: there a tile is a row, or as many rows as stand side by side in a tile. Names in the text: `v_x` the value
-//! of `%x` at an element or of a row, `t_x` an array of such, and for what is folded `a_x` the total, `p_x` that of a block.
+//! What is folded is in `c_form/row_loops.rs`: there a tile is a row, or as many rows as stand side
+//! by side in a tile. Names in the text: `v_x` the value of `%x` at an element or of a row, `t_x`
+//! an array of such, and for what is folded `a_x` the total, `p_x` that of a block.
 
 mod asking_ahead;
 mod columns;
@@ -26,33 +28,37 @@ mod streaming;
 mod variances;
 
 use super::expressions::{literal, memory_type};
-use super::kernel::{Direction, Inner, Kernel, Source, Walk};
+use super::kernel::{Direction, Inner, Kernel, Source, Traversal};
 use super::prelude;
 use super::schedule::Schedule;
 use crate::tensor::DType;
 use std::fmt::Write;
 
-pub use parted_rows::{Turns, can_be_parted, turns};
+pub use parted_rows::{Turns, can_be_split, turns};
 
-/// Elements in a tile: the buffers between its loops stay in the first level of cache, and results that are streamed take turns with what is loaded.
-/// Measured with variants built for the purpose: a streamed sum takes 1.4 times as long with bursts of 4 KiB as with 1, and 2.6 times with 16. In the
-/// caches a tile of 4096 elements is no faster.
+/// Elements in a tile: the buffers between its loops stay in the first level of cache, and results
+/// that are streamed take turns with what is loaded. Measured with variants built for the purpose:
+/// a streamed sum takes 1.4 times as long with bursts of 4 KiB as with 1, and 2.6 times with 16. In
+/// the caches a tile of 4096 elements is no faster.
 pub const TILE: usize = 256;
-/// Rows side by side that are folded at once: totals and what is computed of rows stay in the first level of cache. A launch may ask for fewer, so that each thread has some.
+/// Rows side by side that are folded at once: totals and what is computed of rows stay in the first
+/// level of cache. A launch may ask for fewer, so that each thread has some.
 pub const COLUMNS: usize = 1024;
 
 /// Points in a tile of a kernel along the innermost dimension; none where a tile is a whole row.
-pub fn tile(walk: &Walk) -> Option<usize> {
-    match walk.direction {
+pub fn tile(traversal: &Traversal) -> Option<usize> {
+    match traversal.direction {
         Direction::Points => Some(TILE),
-        Direction::Across => Some(COLUMNS),
-        Direction::Along | Direction::Parted | Direction::Between => None,
+        Direction::Outer => Some(COLUMNS),
+        Direction::Inner | Direction::Split | Direction::Strided => None,
     }
 }
 
-/// One translation unit of several kernels: what they call of the prelude, then each as a function of its name.
-pub fn unit(kernels: &[(&str, &Kernel, &Walk)]) -> String {
-    let functions: Vec<String> = kernels.iter().map(|(name, kernel, walk)| function(name, kernel, walk)).collect();
+/// One translation unit of several kernels: what they call of the prelude, then each as a function
+/// of its name.
+pub fn unit(kernels: &[(&str, &Kernel, &Traversal)]) -> String {
+    let functions: Vec<String> =
+        kernels.iter().map(|(name, kernel, traversal)| function(name, kernel, traversal)).collect();
     let mut text = prelude::types().to_owned();
     text += &prelude::used_by(functions.iter().map(String::as_str));
     for function in functions {
@@ -75,8 +81,8 @@ pub fn without_notes(text: &str) -> String {
 }
 
 /// The function of a kernel that walks in some way.
-pub fn function(name: &str, kernel: &Kernel, walk: &Walk) -> String {
-    let mut writer = Writer::new(kernel, walk);
+pub fn function(name: &str, kernel: &Kernel, traversal: &Traversal) -> String {
+    let mut writer = Writer::new(kernel, traversal);
     writer.head(name);
     writer.body();
     writer.out
@@ -84,16 +90,18 @@ pub fn function(name: &str, kernel: &Kernel, walk: &Walk) -> String {
 
 struct Writer<'k> {
     kernel: &'k Kernel,
-    walk: &'k Walk,
+    traversal: &'k Traversal,
     schedule: Schedule,
     tile: Option<usize>,
-    /// Whether the loops that are being written are over a part of the rows that stand side by side, which begins at `c`.
+    /// Whether the loops that are being written are over a part of the rows that stand side by
+    /// side, which begins at `c`.
     in_parts: bool,
     /// Whether they take several rows that they fold at once: row `u` of those that begin at `j`.
     together: bool,
     /// Whether blocks of floats are summed in doubles, as floats were not enough.
     in_doubles: bool,
-    /// How much further in lines stand than they would without loops around that only some kernels have.
+    /// How much further in lines stand than they would without loops around that only some kernels
+    /// have.
     deeper: usize,
     out: String,
 }
@@ -107,13 +115,13 @@ fn beside(letter: char, name: &str) -> String {
 }
 
 impl<'k> Writer<'k> {
-    fn new(kernel: &'k Kernel, walk: &'k Walk) -> Writer<'k> {
-        let schedule = Schedule::new(kernel, walk);
+    fn new(kernel: &'k Kernel, traversal: &'k Traversal) -> Writer<'k> {
+        let schedule = Schedule::new(kernel, traversal);
         Writer {
             kernel,
-            walk,
+            traversal,
             schedule,
-            tile: tile(walk),
+            tile: tile(traversal),
             in_parts: false,
             together: false,
             in_doubles: false,
@@ -159,8 +167,8 @@ impl Writer<'_> {
         );
         self.line(0, "{");
         self.line(4, "(void)reals, (void)wholes, (void)stream, (void)ask, (void)columns;");
-        self.numbers("double", "real", kernel.reals.len());
-        self.numbers("i64", "whole", kernel.wholes.len());
+        self.numbers("double", "real", kernel.floats.len());
+        self.numbers("i64", "whole", kernel.integers.len());
     }
 
     /// Numbers that the graph computes, read once.
@@ -182,7 +190,8 @@ impl Writer<'_> {
         format!("out{store}")
     }
 
-    /// The position of the first row, from which others are walked to by adding strides, and the loop over them.
+    /// The position of the first row, from which others are walked to by adding strides, and the
+    /// loop over them.
     fn body(&mut self) {
         let accesses = self.kernel.accesses();
         match self.width_of_tile() {
@@ -191,17 +200,17 @@ impl Writer<'_> {
             }
             None => self.line(4, "const i64 tiles = 1;"),
         }
-        if self.walk.direction != Direction::Points {
-            self.folded_space();
+        if self.traversal.direction != Direction::Points {
+            self.reduction_space();
         }
-        if self.is_parted() {
+        if self.is_split() {
             self.own_part();
         }
         self.lines_of_results();
         self.line(4, &format!("i64 at[64], place[{accesses}];"));
         self.line(4, &format!("jo_first(shape, rank, kept, begin / tiles, strides, {accesses}, at, place);"));
         self.columns();
-        if self.is_between() {
+        if self.is_strided() {
             self.sides()
         } else {
             self.tiles()
@@ -214,8 +223,9 @@ impl Writer<'_> {
 
     /// How many points a tile has along the innermost dimension, as a text.
     fn width_of_tile(&self) -> Option<String> {
-        self.tile
-            .map(|tile| if self.walk.direction == Direction::Across { "columns".to_owned() } else { tile.to_string() })
+        self.tile.map(|tile| {
+            if self.traversal.direction == Direction::Outer { "columns".to_owned() } else { tile.to_string() }
+        })
     }
 
     /// From tile to tile.
@@ -225,11 +235,11 @@ impl Writer<'_> {
         if let Some(width) = self.width_of_tile() {
             self.line(8, &format!("const i64 from = tile * {width}, m = n - from < {width} ? n - from : {width};"));
         }
-        match self.walk.direction {
+        match self.traversal.direction {
             Direction::Points => self.tile_of_points(),
             _ => self.tile_of_rows(),
         }
-        if self.is_parted() {
+        if self.is_split() {
             self.line(8, "next:");
         }
         self.line(8, "if (++tile < tiles) continue;");
@@ -243,13 +253,13 @@ impl Writer<'_> {
     fn pointer(&mut self, indent: usize, access: usize, behind: &str) {
         let (name, element) = (self.access_name(access), memory_type(self.kernel.dtype_of(access)));
         let constant = if access < self.kernel.loads.len() { "const " } else { "" };
-        let from = match self.walk.inner[access] {
-            Inner::Still => String::new(),
-            _ if self.walk.direction.is_along() && self.walk.still[access] => String::new(),
+        let from = match self.traversal.inner[access] {
+            Inner::Broadcast => String::new(),
+            _ if self.traversal.direction.has_inner_loop() && self.traversal.invariant[access] => String::new(),
             Inner::Unit => " + from".to_owned(),
             Inner::Strided => format!(" + from * s{access}"),
         };
-        if self.walk.inner[access] == Inner::Strided {
+        if self.traversal.inner[access] == Inner::Strided {
             self.line(indent, &format!("const i64 s{access} = strides[{access} * rank + rank - 1];"));
         }
         let place = format!("({constant}{element} *)data[{access}] + place[{access}]{behind}{from}");
@@ -264,13 +274,13 @@ impl Writer<'_> {
     }
 
     fn index(&self, access: usize) -> String {
-        let is_of_row = self.in_parts && self.walk.still[access];
-        match self.walk.inner[access] {
-            Inner::Unit if self.together && !self.walk.still[access] => format!("[u * d{access} + i]"),
-            Inner::Strided if self.together && !self.walk.still[access] => {
+        let is_of_row = self.in_parts && self.traversal.invariant[access];
+        match self.traversal.inner[access] {
+            Inner::Unit if self.together && !self.traversal.invariant[access] => format!("[u * d{access} + i]"),
+            Inner::Strided if self.together && !self.traversal.invariant[access] => {
                 format!("[u * d{access} + i * s{access}]")
             }
-            Inner::Still => "[0]".to_owned(),
+            Inner::Broadcast => "[0]".to_owned(),
             Inner::Unit if is_of_row => "[c + i]".to_owned(),
             Inner::Unit => "[i]".to_owned(),
             Inner::Strided if is_of_row => format!("[(c + i) * s{access}]"),
@@ -288,9 +298,9 @@ impl Writer<'_> {
         match source {
             Source::Load(k) => self.kernel.loads[k].name.clone(),
             Source::Step(i) => self.kernel.steps[i].name.clone(),
-            Source::Folded(k) => self.kernel.foldings[k].name.clone(),
-            Source::Real(k) => format!("real{k}"),
-            Source::Whole(k) => format!("whole{k}"),
+            Source::Reduced(k) => self.kernel.reductions[k].name.clone(),
+            Source::Float(k) => format!("real{k}"),
+            Source::Integer(k) => format!("whole{k}"),
             Source::Constant(scalar) => literal(scalar, dtype),
         }
     }

@@ -36,8 +36,10 @@ pub fn memory_type(dtype: DType) -> &'static str {
     }
 }
 
-/// The type that values of an element type are computed in. Truth values are as wide as floats: compilers make vectors of as many elements as fit of the
-/// narrowest type, and one of bytes would be four of floats. The gradient of the overlap of boxes, which compares a lot, took 2.9 times as long with bytes.
+/// The type that values of an element type are computed in. Truth values are as wide as floats:
+/// compilers make vectors of as many elements as fit of the narrowest type, and one of bytes would
+/// be four of floats. The gradient of the overlap of boxes, which compares a lot, took 2.9 times as
+/// long with bytes.
 pub fn value_type(dtype: DType) -> &'static str {
     match dtype {
         DType::Half | DType::BFloat16 => "float",
@@ -95,7 +97,8 @@ pub fn narrowed(value: String, dtype: DType) -> String {
     }
 }
 
-/// A value of one type as one of another: whole numbers wrap, reals are cut (to 32 bits at least), what is not 0 is true.
+/// A value of one type as one of another: whole numbers wrap, reals are cut (to 32 bits at least),
+/// what is not 0 is true.
 pub fn converted(value: &str, from: DType, to: DType) -> String {
     let is_real = |dtype: DType| dtype.arithmetic() == Some(Kind::Float);
     match to {
@@ -119,10 +122,10 @@ pub fn converted(value: &str, from: DType, to: DType) -> String {
 /// A number as a literal of a type, exactly.
 pub fn literal(scalar: Scalar, dtype: DType) -> String {
     let text = match dtype.arithmetic() {
-        Some(Kind::Float) if dtype == DType::Double => real_literal(scalar.real(), scalar.real().to_string(), ""),
+        Some(Kind::Float) if dtype == DType::Double => float_literal(scalar.real(), scalar.real().to_string(), ""),
         Some(Kind::Float) => {
             let x = scalar.real() as f32;
-            real_literal(f64::from(x), x.to_string(), "f")
+            float_literal(f64::from(x), x.to_string(), "f")
         }
         _ => match scalar.int() {
             // Its absolute value is no number of the type.
@@ -134,7 +137,7 @@ pub fn literal(scalar: Scalar, dtype: DType) -> String {
     if text.starts_with('-') { format!("({text})") } else { text }
 }
 
-fn real_literal(x: f64, shortest: String, suffix: &str) -> String {
+fn float_literal(x: f64, shortest: String, suffix: &str) -> String {
     if x.is_nan() {
         return format!("__builtin_nan{suffix}(\"\")");
     }
@@ -180,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_keep_numbers_whole() {
+    fn numbers_are_single_tokens() {
         assert_eq!(names("a * sigmoid(1.5 * (a + 0.044715 * b))").collect::<Vec<_>>(), ["a", "sigmoid", "a", "b"]);
     }
 }

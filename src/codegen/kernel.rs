@@ -1,19 +1,21 @@
 //! The loop nest: one iteration space, loads, a DAG of computations, stores.
 //!
-//! All accesses are made at the same point of a space whose sizes are given at launch, each by strides of its own; broadcasting
-//! is a stride of 0, a chunk a load that begins further in, a part of a concatenation a store that does.
+//! All accesses are made at the same point of a space whose sizes are given at launch, each by
+//! strides of its own; broadcasting is a stride of 0, a chunk a load that begins further in, a part
+//! of a concatenation a store that does.
 //!
-//! A kernel may fold the space along some of its dimensions, several times: the largest element of a row, then the sum of what is
-//! computed with it. What stands still along those dimensions is of the *row*, and computed once for all of its elements.
+//! A kernel may fold the space along some of its dimensions, several times: the largest element of
+//! a row, then the sum of what is computed with it. What stands still along those dimensions is of
+//! the *row*, and computed once for all of its elements.
 //!
 //! Which accesses do not depend on the position in a row is found from strides at launch: a bias
 //! along rows or across them needs no mark in the graph. A norm that is written node by node, with
 //! a softmax after it, is one kernel for which no pattern exists.
 
 use super::prelude;
-use crate::analysis::folds::Axes;
-use crate::analysis::framing::Frame;
-use crate::ops::recipes::Fold;
+use crate::analysis::axis_maps::AxisMap;
+use crate::analysis::reduced_dims::Axes;
+use crate::ops::recipes::ReduceOp;
 use crate::tensor::{DType, Scalar};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -36,7 +38,7 @@ pub struct Load {
     /// The operand of the group.
     pub operand: usize,
     /// How its dimensions lie in the space.
-    pub frame: Frame,
+    pub axis_map: AxisMap,
     /// The part of it that counts as a tensor of its own.
     pub part: Option<Part>,
     /// Its element type in memory.
@@ -57,13 +59,13 @@ pub enum Source {
     /// A step.
     Step(usize),
     /// What elements were folded into.
-    Folded(usize),
+    Reduced(usize),
     /// A constant.
     Constant(Scalar),
     /// A real number that is an operand of the group, by its place among those.
-    Real(usize),
+    Float(usize),
     /// A whole number that is an operand of the group.
-    Whole(usize),
+    Integer(usize),
 }
 
 /// A value as a step reads it.
@@ -107,19 +109,21 @@ pub struct Step {
     pub line: String,
     /// How the result lies in memory.
     pub lies: Lies,
-    /// Whether the result lacks the dimensions that are folded, of which its operands have one element.
+    /// Whether the result lacks the dimensions that are folded, of which its operands have one
+    /// element.
     pub drops: bool,
     /// Whether it is of all elements of the row up to this one.
-    pub running: Option<Running>,
-    /// Whether it is a value of the graph, and not one on the way to it: those of 16 bits are rounded, as eager kernels write them to memory.
+    pub scan: Option<Scan>,
+    /// Whether it is a value of the graph, and not one on the way to it: those of 16 bits are
+    /// rounded, as eager kernels write them to memory.
     pub is_value: bool,
 }
 
 /// A running total: a sum or a product of the elements so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Running {
+pub struct Scan {
     /// How.
-    pub fold: Fold,
+    pub op: ReduceOp,
     /// The dimension along which it runs.
     pub axes: Axes,
 }
@@ -137,9 +141,9 @@ pub enum Limit {
 
 /// Makes one value of all elements of a row.
 #[derive(Clone, Debug)]
-pub struct Folding {
+pub struct Reduction {
     /// How.
-    pub fold: Fold,
+    pub op: ReduceOp,
     /// Of a variance: what is taken from the number of elements before it divides.
     pub correction: f64,
     /// What is folded, converted to the type that is computed in.
@@ -160,16 +164,17 @@ pub struct Folding {
     pub is_value: bool,
 }
 
-/// A sum of reals along other dimensions than those of rows, which nothing in the kernel reads: each element is added to one of the result as it comes.
+/// A sum of reals along other dimensions than those of rows, which nothing in the kernel reads:
+/// each element is added to one of the result as it comes.
 ///
 /// ```text
 /// y = x * w,  rows y.sum(1),  aside y.sum(0):   out0[i] += y     | for each element of each row
 /// ```
 ///
-/// What is added to has doubles, and each share of a launch has its own, which are added up behind it.
-/// So the sums for weight and bias are in the kernel of a layer norm's gradient.
+/// What is added to has doubles, and each share of a launch has its own, which are added up behind
+/// it. So the sums for weight and bias are in the kernel of a layer norm's gradient.
 #[derive(Clone, Debug)]
-pub struct Aside {
+pub struct ColumnReduction {
     /// The dimensions along which it sums.
     pub axes: Axes,
     /// Whether the result keeps them, with size 1.
@@ -184,7 +189,7 @@ pub struct Aside {
 #[derive(Clone, Copy, Debug)]
 pub struct Store {
     /// How the dimensions of the result lie in the space.
-    pub frame: Frame,
+    pub axis_map: AxisMap,
     /// What is written.
     pub source: Source,
     /// Its type there.
@@ -194,7 +199,7 @@ pub struct Store {
     /// The part of it, where several values are concatenated.
     pub part: Option<Part>,
     /// The sum that an element is added to in the place of being written.
-    pub aside: Option<usize>,
+    pub column_reduction: Option<usize>,
 }
 
 /// The element type of a tensor that is made.
@@ -211,9 +216,9 @@ pub struct Made {
 pub enum Outcome {
     /// A tensor that is made.
     Made(usize),
-    /// An operand, which is handed on as it is: a conversion found that it has the type already. Often
-    /// only a run shows that. Where something writes to what may be the operand, `fuse` leaves the
-    /// conversion outside.
+    /// An operand, which is handed on as it is: a conversion found that it has the type already.
+    /// Often only a run shows that. Where something writes to what may be the operand, `fuse`
+    /// leaves the conversion outside.
     Operand(usize),
 }
 
@@ -225,9 +230,9 @@ pub struct Kernel {
     /// What is loaded.
     pub loads: Vec<Load>,
     /// Operands of the group that are real numbers, and whole ones.
-    pub reals: Vec<usize>,
-    /// See `reals`.
-    pub wholes: Vec<usize>,
+    pub floats: Vec<usize>,
+    /// See `floats`.
+    pub integers: Vec<usize>,
     /// What operands must be that only a launch tells, else an operator raises an exception.
     pub limits: Vec<(usize, Limit)>,
     /// What is computed, operands first.
@@ -235,18 +240,20 @@ pub struct Kernel {
     /// Values that must have exactly this shape, else the operator raises an exception.
     pub exact: Vec<(Source, Vec<i64>)>,
     /// What is folded, operands first.
-    pub foldings: Vec<Folding>,
+    pub reductions: Vec<Reduction>,
     /// What is summed along other dimensions.
-    pub asides: Vec<Aside>,
+    pub column_reductions: Vec<ColumnReduction>,
     /// What is stored.
     pub stores: Vec<Store>,
     /// The tensors that are made.
     pub made: Vec<Made>,
     /// What the results of the group are.
     pub results: Vec<Outcome>,
-    /// Whether what is put together has its channels last where all parts have them so: since PyTorch 1.5.
+    /// Whether what is put together has its channels last where all parts have them so: since
+    /// PyTorch 1.5.
     pub keeps_channels: bool,
-    /// Operations of arithmetic for a point, about: as formulas and the vector mathematics are written.
+    /// Operations of arithmetic for a point, about: as formulas and the vector mathematics are
+    /// written.
     pub operations: usize,
     /// What had to be assumed, for people.
     pub assumed: Vec<String>,
@@ -256,7 +263,7 @@ pub struct Kernel {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Inner {
     /// Not at all.
-    Still,
+    Broadcast,
     /// To the next element.
     Unit,
     /// By a number of elements that is given at launch.
@@ -267,7 +274,7 @@ impl Inner {
     /// Of a stride.
     pub fn of(stride: i64) -> Inner {
         match stride {
-            0 => Inner::Still,
+            0 => Inner::Broadcast,
             1 => Inner::Unit,
             _ => Inner::Strided,
         }
@@ -279,15 +286,17 @@ pub const KEPT: usize = 4096;
 /// So many such values: together they stay in the second level of cache.
 const MOST_KEPT: usize = 4;
 
-/// How a kernel walks over its space. With the element types it is all that a kernel is specialised by.
+/// How a kernel walks over its space. With the element types it is all that a kernel is specialised
+/// by.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Walk {
+pub struct Traversal {
     /// How it folds, if it does.
     pub direction: Direction,
     /// How each access moves along the innermost dimension.
     pub inner: SmallVec<[Inner; 16]>,
-    /// Whether each access stands still along the dimensions that are folded; of points along all but the innermost, if something is computed of such operands alone.
-    pub still: SmallVec<[bool; 16]>,
+    /// Whether each access stands still along the dimensions that are folded; of points along all
+    /// but the innermost, if something is computed of such operands alone.
+    pub invariant: SmallVec<[bool; 16]>,
 }
 
 /// What the rows of points share: steps that read only what stands still from row to row.
@@ -305,69 +314,74 @@ pub enum Direction {
     /// There are none: all points are alike.
     Points,
     /// The innermost one is one of them: a loop over a row of neighbours.
-    Along,
+    Inner,
     /// The same, and each row is parted between threads, since there are fewer rows than those.
-    Parted,
-    /// As along rows, but one that is kept lies between it and another: memory holds a piece of each row in turn, and as many rows as fit are folded at once.
-    Between,
+    Split,
+    /// As along rows, but one that is kept lies between it and another: memory holds a piece of
+    /// each row in turn, and as many rows as fit are folded at once.
+    Strided,
     /// The innermost one is none: rows stand side by side, and as many as fit are folded at once.
-    Across,
+    Outer,
 }
 
 impl Direction {
     /// Whether loops over elements run along a row, and rows come one after the other.
     pub fn has_single_rows(self) -> bool {
-        matches!(self, Direction::Along | Direction::Parted)
+        matches!(self, Direction::Inner | Direction::Split)
     }
 
     /// Whether loops over elements run along a row.
-    pub fn is_along(self) -> bool {
-        matches!(self, Direction::Along | Direction::Parted | Direction::Between)
+    pub fn has_inner_loop(self) -> bool {
+        matches!(self, Direction::Inner | Direction::Split | Direction::Strided)
     }
 }
 
-impl Walk {
+impl Traversal {
     /// Whether a store writes one element for a row.
     pub fn writes_rows(&self, kernel: &Kernel, store: usize) -> bool {
-        self.direction != Direction::Points && self.still[kernel.loads.len() + store]
+        self.direction != Direction::Points && self.invariant[kernel.loads.len() + store]
     }
 }
 
 impl Kernel {
     /// Whether rows differ from elements in it.
     pub fn has_rows(&self) -> bool {
-        !self.foldings.is_empty() || self.has_running()
+        !self.reductions.is_empty() || self.has_scan()
     }
 
     /// Whether it has running totals, to which the order of elements matters.
-    pub fn has_running(&self) -> bool {
-        self.steps.iter().any(|step| step.running.is_some())
+    pub fn has_scan(&self) -> bool {
+        self.steps.iter().any(|step| step.scan.is_some())
     }
 
     /// Whether it tells where elements are, to which their order matters as well.
-    pub fn has_places(&self) -> bool {
-        self.foldings.iter().any(|folding| folding.fold.is_place())
+    pub fn has_arg_reductions(&self) -> bool {
+        self.reductions.iter().any(|reduction| reduction.op.is_arg_reduction())
     }
 
     /// The dimensions along which it folds, or runs; nothing where it does neither.
     pub fn axes(&self) -> Option<&Axes> {
-        let running = self.steps.iter().filter_map(|step| step.running.as_ref()).map(|running| &running.axes);
-        self.foldings.iter().map(|folding| &folding.axes).chain(running).next()
+        let scan = self.steps.iter().filter_map(|step| step.scan.as_ref()).map(|scan| &scan.axes);
+        self.reductions.iter().map(|reduction| &reduction.axes).chain(scan).next()
     }
 
     /// Whether something but a store reads a value.
     pub fn reads(&self, source: Source) -> bool {
         let steps = self.steps.iter().flat_map(|step| &step.inputs);
-        let folded = self.foldings.iter().map(|folding| &folding.input);
-        steps.chain(folded).chain(self.asides.iter().map(|aside| &aside.input)).any(|input| input.source == source)
+        let reduced = self.reductions.iter().map(|reduction| &reduction.input);
+        steps
+            .chain(reduced)
+            .chain(self.column_reductions.iter().map(|column_reduction| &column_reduction.input))
+            .any(|input| input.source == source)
     }
 
-    /// The same with names that say nothing: what differs in names alone is one kernel, such as what the turns of a loop make.
+    /// The same with names that say nothing: what differs in names alone is one kernel, such as
+    /// what the turns of a loop make.
     pub fn unnamed(&self) -> Kernel {
         let (mut kernel, mut known) = (self.clone(), FxHashMap::default());
         let names = (kernel.loads.iter_mut().map(|load| &mut load.name))
             .chain(kernel.steps.iter_mut().map(|step| &mut step.name))
-            .chain(kernel.foldings.iter_mut().map(|folding| &mut folding.name));
+            .chain(kernel.reductions.iter_mut().map(|reduction| &mut reduction.name));
         for name in names {
             let number = known.len();
             *name = format!("v_{}", known.entry(name.clone()).or_insert(number));
@@ -375,17 +389,18 @@ impl Kernel {
         kernel
     }
 
-    /// What rows share where some accesses stand still from one to the next. Nothing, where reading it again takes as long as computing it.
-    pub fn columns(&self, still: &[bool]) -> Columns {
+    /// What rows share where some accesses stand still from one to the next. Nothing, where reading
+    /// it again takes as long as computing it.
+    pub fn columns(&self, invariant: &[bool]) -> Columns {
         let mut columns = Columns::default();
         for (i, step) in self.steps.iter().enumerate() {
             let is_shared = |input: &Input| match input.source {
-                Source::Load(k) => still[k],
+                Source::Load(k) => invariant[k],
                 Source::Step(operand) => columns.all.contains(&operand),
-                Source::Folded(_) => false,
-                Source::Constant(_) | Source::Real(_) | Source::Whole(_) => true,
+                Source::Reduced(_) => false,
+                Source::Constant(_) | Source::Float(_) | Source::Integer(_) => true,
             };
-            if step.running.is_none() && step.inputs.iter().all(is_shared) {
+            if step.scan.is_none() && step.inputs.iter().all(is_shared) {
                 columns.all.insert(i);
             }
         }
@@ -408,26 +423,30 @@ impl Kernel {
     pub fn dtype_of(&self, access: usize) -> DType {
         match access.checked_sub(self.loads.len()) {
             None => self.loads[access].dtype,
-            Some(store) if self.stores[store].aside.is_some() => DType::Double,
+            Some(store) if self.stores[store].column_reduction.is_some() => DType::Double,
             Some(store) => self.made[self.stores[store].tensor].dtype,
         }
     }
 
     /// Whether an access adds to a sum aside.
-    pub fn is_aside(&self, access: usize) -> bool {
-        access.checked_sub(self.loads.len()).is_some_and(|store| self.stores[store].aside.is_some())
+    pub fn is_column_reduction(&self, access: usize) -> bool {
+        access.checked_sub(self.loads.len()).is_some_and(|store| self.stores[store].column_reduction.is_some())
     }
 
-    /// Whether no operand of an operator is converted: then it does not matter which tensors have dimensions.
+    /// Whether no operand of an operator is converted: then it does not matter which tensors have
+    /// dimensions.
     pub fn is_of_one_type(&self) -> bool {
         let is_of_type = |step: &&Step| step.is_value && step.out != DType::Bool;
         let steps = self.steps.iter().filter(is_of_type).map(|step| step.out);
         let all = self.loads.iter().map(|load| load.dtype).chain(steps);
         // Where an element is goes with nothing, as long as nobody computes with it.
-        let is_apart = |k: usize| self.foldings[k].fold.is_place() && !self.reads(Source::Folded(k));
-        let folded = self.foldings.iter().enumerate().filter(|(k, folding)| folding.is_value && !is_apart(*k));
-        let folded = folded.map(|(_, folding)| folding.out);
-        let all: Vec<DType> = all.chain(folded).chain(self.asides.iter().map(|aside| aside.input.to)).collect();
+        let is_apart = |k: usize| self.reductions[k].op.is_arg_reduction() && !self.reads(Source::Reduced(k));
+        let reduced = self.reductions.iter().enumerate().filter(|(k, reduction)| reduction.is_value && !is_apart(*k));
+        let reduced = reduced.map(|(_, reduction)| reduction.out);
+        let all: Vec<DType> = all
+            .chain(reduced)
+            .chain(self.column_reductions.iter().map(|column_reduction| column_reduction.input.to))
+            .collect();
         all.windows(2).all(|two| two[0] == two[1])
     }
 }

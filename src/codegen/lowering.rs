@@ -1,22 +1,23 @@
 //! From the section of a fusion group to a kernel.
 //!
-//! Element types are settled here, once, by the rules of promotion: tensors with dimensions, tensors without, and plain numbers
-//! are three classes. Constants are written into the kernel; numbers that are operands of the group stay arguments.
+//! Element types are settled here, once, by the rules of promotion: tensors with dimensions,
+//! tensors without, and plain numbers are three classes. Constants are written into the kernel;
+//! numbers that are operands of the group stay arguments.
 
 mod numbers;
 mod recipe_steps;
 
 use super::expressions;
-use super::kernel::{Aside, Input, Kernel, Lies, Limit, Load, Made, Outcome, Part, Source, Step, Store};
+use super::kernel::{ColumnReduction, Input, Kernel, Lies, Limit, Load, Made, Outcome, Part, Source, Step, Store};
 use super::prelude;
-use crate::analysis::folds::recipes_of;
-use crate::analysis::framing::{Frame, Frames};
+use crate::analysis::axis_maps::{AxisMap, AxisMaps};
+use crate::analysis::reduced_dims::recipes_of;
 use crate::interpreter::{Environment, IValue, literal_values};
 use crate::ir::{Attribute, Graph, Node, Value};
 use crate::ops::formulas::{Formula, Typing, When, formulas};
 use crate::ops::release_rules::{OperandTypes, Operands, ReleaseRow, release_rows};
 use crate::symbol::{Symbol, attr, prim};
-use crate::tensor::promotion::{Promotion, of_number, to_real_arithmetic};
+use crate::tensor::promotion::{Promotion, of_number, to_float_arithmetic};
 use crate::tensor::{DType, Kind, Precision, Scalar, Tensor};
 use crate::text::{PrintOptions, Printer};
 use crate::types::release::Release;
@@ -57,7 +58,8 @@ fn refuse<T>(why: impl Into<String>) -> Result<T, Refusal> {
     Err(Refusal(why.into()))
 }
 
-/// What the types of a section's params say of its operands, and what had to be assumed: where no element type is told, `usual`.
+/// What the types of a section's params say of its operands, and what had to be assumed: where no
+/// element type is told, `usual`.
 pub fn arguments_of_types(section: &Graph, usual: DType) -> (Vec<Argument>, Vec<String>) {
     let mut assumed = Vec::new();
     let arguments = section.params(section.root()).map(|param| {
@@ -90,7 +92,7 @@ enum Known {
         source: Source,
         dtype: DType,
         dimensioned: bool,
-        frame: Frame,
+        axis_map: AxisMap,
     },
     /// An operand of the group that nothing has loaded yet.
     Operand {
@@ -103,7 +105,7 @@ enum Known {
         kind: Kind,
     },
     /// A sum along other dimensions than the rest is folded, which nothing reads.
-    Aside(usize),
+    ColumnReduction(usize),
     Text(String),
     Numbers(Vec<i64>),
     Missing,
@@ -112,7 +114,7 @@ enum Known {
         parts: Vec<(Source, DType)>,
         dtype: DType,
         dim: i64,
-        frame: Frame,
+        axis_map: AxisMap,
     },
     Other,
 }
@@ -127,19 +129,19 @@ struct Operand {
 
 /// Makes the kernel of a group.
 ///
-/// Refused are operators without a [`Formula`] for the element types that they meet, results that are parts of operands, and
-/// whatever else one loop cannot do; the words say which and why.
+/// Refused are operators without a [`Formula`] for the element types that they meet, results that
+/// are parts of operands, and whatever else one loop cannot do; the words say which and why.
 pub fn lower(section: &Graph, group: &str, arguments: &[Argument], release: (u32, u32)) -> Result<Kernel, Refusal> {
     let kernel = Kernel { group: group.to_owned(), keeps_channels: release >= (1, 5), ..Kernel::default() };
-    let frames = Frames::of(section).map_err(|clash| Refusal(clash.0))?;
+    let axis_maps = AxisMaps::of(section).map_err(|clash| Refusal(clash.0))?;
     let (known, names) = (FxHashMap::default(), FxHashSet::default());
-    let mut lowering = Lowering { section, release, kernel, frames, known, names };
+    let mut lowering = Lowering { section, release, kernel, axis_maps, known, names };
     lowering.params(arguments);
     for node in section.nodes(section.root()) {
         lowering.node(node)?;
     }
     lowering.results()?;
-    if lowering.kernel.has_running() && lowering.kernel.has_places() {
+    if lowering.kernel.has_scan() && lowering.kernel.has_arg_reductions() {
         return refuse(
             "places of elements beside running totals: an element is looked for in a second walk over its row",
         );
@@ -149,15 +151,15 @@ pub fn lower(section: &Graph, group: &str, arguments: &[Argument], release: (u32
 }
 
 fn operations(kernel: &Kernel) -> usize {
-    let folded: usize = kernel.foldings.iter().map(|folding| if folding.fold.varies() { 3 } else { 1 }).sum();
-    kernel.steps.iter().map(|step| prelude::operations(step.text).max(1)).sum::<usize>() + folded
+    let reduced: usize = kernel.reductions.iter().map(|reduction| if reduction.op.varies() { 3 } else { 1 }).sum();
+    kernel.steps.iter().map(|step| prelude::operations(step.text).max(1)).sum::<usize>() + reduced
 }
 
 struct Lowering<'g> {
     section: &'g Graph,
     release: (u32, u32),
     kernel: Kernel,
-    frames: Frames,
+    axis_maps: AxisMaps,
     known: FxHashMap<Value, Known>,
     names: FxHashSet<String>,
 }
@@ -168,12 +170,12 @@ impl Lowering<'_> {
             let known = match *argument {
                 Argument::Tensor { dtype, dimensioned } => Known::Operand { operand, dtype, dimensioned },
                 Argument::Number(Kind::Float) => {
-                    self.kernel.reals.push(operand);
-                    Known::Number { source: Source::Real(self.kernel.reals.len() - 1), kind: Kind::Float }
+                    self.kernel.floats.push(operand);
+                    Known::Number { source: Source::Float(self.kernel.floats.len() - 1), kind: Kind::Float }
                 }
                 Argument::Number(kind @ (Kind::Int | Kind::Bool)) => {
-                    self.kernel.wholes.push(operand);
-                    Known::Number { source: Source::Whole(self.kernel.wholes.len() - 1), kind }
+                    self.kernel.integers.push(operand);
+                    Known::Number { source: Source::Integer(self.kernel.integers.len() - 1), kind }
                 }
                 Argument::Number(Kind::Complex) | Argument::Other => Known::Other,
             };
@@ -189,13 +191,13 @@ impl Lowering<'_> {
             prim::LIST_CONSTRUCT => self.list(node),
             kind => match recipes_of(self.section, node) {
                 [] => self.compute(node, kind),
-                recipes => self.fold(node, recipes),
+                recipes => self.reduce(node, recipes),
             },
         }
     }
 
-    fn frame(&self, value: Value) -> Frame {
-        self.frames.frame(value)
+    fn axis_map(&self, value: Value) -> AxisMap {
+        self.axis_maps.axis_map(value)
     }
 
     fn constant(&mut self, node: Node) -> Result<(), Refusal> {
@@ -203,7 +205,7 @@ impl Lowering<'_> {
         let known = match value {
             Ok(IValue::None) => Known::Missing,
             Ok(IValue::Str(text)) => Known::Text(text.to_string()),
-            Ok(IValue::List(list)) => whole_numbers(&list.borrow()).map_or(Known::Other, Known::Numbers),
+            Ok(IValue::List(list)) => integers_of(&list.borrow()).map_or(Known::Other, Known::Numbers),
             Ok(value) => match value.scalar() {
                 Some(scalar) => Known::Number { source: Source::Constant(scalar), kind: scalar.kind() },
                 None => Known::Other,
@@ -247,19 +249,19 @@ impl Lowering<'_> {
         for (index, output) in self.section.outputs(node).enumerate() {
             let part = Some(Part { dim, count, index: index as i64 });
             let (name, line) = (self.section.name(output), line.clone());
-            let frame = self.frame(output);
-            let source = self.load(Load { operand, frame, part, dtype, dimensioned: true, name, line });
-            self.known.insert(output, Known::Tensor { source, dtype, dimensioned: true, frame });
+            let axis_map = self.axis_map(output);
+            let source = self.load(Load { operand, axis_map, part, dtype, dimensioned: true, name, line });
+            self.known.insert(output, Known::Tensor { source, dtype, dimensioned: true, axis_map });
         }
         Ok(())
     }
 
     fn join(&mut self, node: Node) -> Result<(), Refusal> {
         let dim = self.attribute(node, attr::DIM)?;
-        let frame = self.frame(self.section.output(node, 0));
+        let axis_map = self.axis_map(self.section.output(node, 0));
         let mut parts = Vec::new();
         for value in self.section.inputs(node) {
-            match self.tensor(value, frame) {
+            match self.tensor(value, axis_map) {
                 Some(Operand { source, dtype, dimensioned: true }) => parts.push((source, dtype)),
                 _ => return refuse("a concatenation of something that is no tensor with dimensions"),
             }
@@ -268,13 +270,14 @@ impl Lowering<'_> {
         let Some(dtype) = dtypes.reduce(crate::tensor::promotion::join) else {
             return refuse("a concatenation of nothing");
         };
-        self.known.insert(self.section.output(node, 0), Known::Joined { parts, dtype, dim, frame });
+        self.known.insert(self.section.output(node, 0), Known::Joined { parts, dtype, dim, axis_map });
         Ok(())
     }
 
     /// Adds a load, unless there is one of the same.
     fn load(&mut self, mut load: Load) -> Source {
-        let same = |other: &Load| (other.operand, other.part, other.frame) == (load.operand, load.part, load.frame);
+        let same =
+            |other: &Load| (other.operand, other.part, other.axis_map) == (load.operand, load.part, load.axis_map);
         let found = self.kernel.loads.iter().position(same);
         Source::Load(found.unwrap_or_else(|| {
             load.name = self.fresh(&load.name);
@@ -284,13 +287,13 @@ impl Lowering<'_> {
     }
 
     /// A tensor, loaded where it is an operand that nothing has loaded yet.
-    fn tensor(&mut self, value: Value, frame: Frame) -> Option<Operand> {
+    fn tensor(&mut self, value: Value, axis_map: AxisMap) -> Option<Operand> {
         match self.known.get(&value)?.clone() {
             Known::Tensor { source, dtype, dimensioned, .. } => Some(Operand { source, dtype, dimensioned }),
             Known::Operand { operand, dtype, dimensioned } => {
                 let name = self.section.name(value);
                 let line = format!("%{name}");
-                let load = Load { operand, frame, part: None, dtype, dimensioned, name, line };
+                let load = Load { operand, axis_map, part: None, dtype, dimensioned, name, line };
                 Some(Operand { source: self.load(load), dtype, dimensioned })
             }
             _ => None,
@@ -311,7 +314,7 @@ impl Lowering<'_> {
         }
         let (computed, out) = self.types(node, row)?;
         let output = self.section.output(node, 0);
-        let frame = self.frame(output);
+        let axis_map = self.axis_map(output);
         if row.only_converts()
             && let Some(&Known::Operand { operand, dtype, dimensioned }) = self.known_operand(node, 0)
             && dtype == out
@@ -320,10 +323,10 @@ impl Lowering<'_> {
             return Ok(());
         }
         if row.only_converts()
-            && let Some(x) = self.tensor(self.section.input(node, 0), frame).filter(|x| x.dtype == out)
+            && let Some(x) = self.tensor(self.section.input(node, 0), axis_map).filter(|x| x.dtype == out)
         {
             let Operand { source, dtype, dimensioned } = x;
-            self.known.insert(output, Known::Tensor { source, dtype, dimensioned, frame });
+            self.known.insert(output, Known::Tensor { source, dtype, dimensioned, axis_map });
             return Ok(());
         }
         let text = text_of(row, kind, computed)?;
@@ -338,9 +341,9 @@ impl Lowering<'_> {
         let name = self.fresh(&self.section.name(output));
         let line = self.line(node);
         let lies = if row.in_a_row { Lies::InARow } else { Lies::AsOperands };
-        let (drops, running) = (false, None);
-        let source = self.step(Step { text, computed, out, inputs, name, line, lies, drops, running, is_value: true });
-        self.known.insert(output, Known::Tensor { source, dtype: out, dimensioned, frame });
+        let (drops, scan) = (false, None);
+        let source = self.step(Step { text, computed, out, inputs, name, line, lies, drops, scan, is_value: true });
+        self.known.insert(output, Known::Tensor { source, dtype: out, dimensioned, axis_map });
         Ok(())
     }
 
@@ -431,7 +434,7 @@ impl Lowering<'_> {
                 Some(Known::Tensor { dtype, .. } | Known::Operand { dtype, .. }) => !dtype.is_short_float(),
                 _ => false,
             },
-            When::OfReals => match self.known_operand(node, 0) {
+            When::OfFloats => match self.known_operand(node, 0) {
                 Some(Known::Tensor { dtype, .. } | Known::Operand { dtype, .. }) => dtype.is_float(),
                 _ => false,
             },
@@ -481,8 +484,8 @@ impl Lowering<'_> {
                 _ => continue,
             };
             let operand = match self.known_operand(node, i) {
-                Some(Known::Number { source: Source::Real(k), .. }) => self.kernel.reals[*k],
-                Some(Known::Number { source: Source::Whole(k), .. }) => self.kernel.wholes[*k],
+                Some(Known::Number { source: Source::Float(k), .. }) => self.kernel.floats[*k],
+                Some(Known::Number { source: Source::Integer(k), .. }) => self.kernel.integers[*k],
                 Some(Known::Operand { operand, .. }) if limit == Limit::NoZeros(computed) => *operand,
                 Some(Known::Tensor { source: Source::Load(k), .. }) if limit == Limit::NoZeros(computed) => {
                     self.kernel.loads[*k].operand
@@ -504,17 +507,17 @@ impl Lowering<'_> {
         let same = |dtype| (dtype, dtype);
         Ok(match row.typing {
             Typing::Promoted(n) => same(self.promoted(node, 0..n)),
-            Typing::RealPromoted(n) => same(to_real_arithmetic(self.promoted(node, 0..n))),
+            Typing::FloatPromoted(n) => same(to_float_arithmetic(self.promoted(node, 0..n))),
             Typing::Compared => (self.promoted(node, 0..2), DType::Bool),
             Typing::Kept => same(own(0)?),
-            Typing::Real => same(to_real_arithmetic(own(0)?)),
-            Typing::Asked => (own(0)?, DType::Bool),
+            Typing::Real => same(to_float_arithmetic(own(0)?)),
+            Typing::Predicate => (own(0)?, DType::Bool),
             Typing::Chosen => match own(0)? {
                 DType::Bool | DType::Byte => same(self.promoted(node, 1..3)),
                 other => return refuse(format!("`{}` with a condition of {}", row.kind, other.name())),
             },
             Typing::Cast(dtype) => same(dtype),
-            Typing::Said(i) => match self.named(node, i) {
+            Typing::Named(i) => match self.named(node, i) {
                 Some(dtype) => same(dtype),
                 None => return refuse(format!("`{}` to an element type that is not told", row.kind)),
             },
@@ -569,8 +572,8 @@ impl Lowering<'_> {
 
     fn input(&mut self, node: Node, row: &Formula, i: usize, computed: DType) -> Result<(Source, DType), Refusal> {
         if i < self.section.num_inputs(node) {
-            let (value, frame) = (self.section.input(node, i), self.frame(self.section.output(node, 0)));
-            if let Some(Operand { source, dtype, .. }) = self.tensor(value, frame) {
+            let (value, axis_map) = (self.section.input(node, i), self.axis_map(self.section.output(node, 0)));
+            if let Some(Operand { source, dtype, .. }) = self.tensor(value, axis_map) {
                 return Ok((source, dtype));
             }
         }
@@ -611,24 +614,24 @@ impl Lowering<'_> {
     fn store(&mut self, value: Value, tensor: usize) -> Result<(), Refusal> {
         let name = self.section.name(value);
         let (stores, dtype) = match self.known.get(&value) {
-            Some(&Known::Tensor { source: source @ (Source::Step(_) | Source::Folded(_)), dtype, frame, .. }) => {
-                (vec![Store { frame, source, dtype, tensor, part: None, aside: None }], dtype)
-            }
-            Some(&Known::Aside(at)) => {
-                let Aside { keep, input, .. } = self.kernel.asides[at];
-                let frame = if keep { Frame::Whole } else { Frame::Kept };
+            Some(&Known::Tensor {
+                source: source @ (Source::Step(_) | Source::Reduced(_)), dtype, axis_map, ..
+            }) => (vec![Store { axis_map, source, dtype, tensor, part: None, column_reduction: None }], dtype),
+            Some(&Known::ColumnReduction(at)) => {
+                let ColumnReduction { keep, input, .. } = self.kernel.column_reductions[at];
+                let axis_map = if keep { AxisMap::Whole } else { AxisMap::Kept };
                 let (source, dtype) = (input.source, input.dtype);
-                (vec![Store { frame, source, dtype, tensor, part: None, aside: Some(at) }], input.to)
+                (vec![Store { axis_map, source, dtype, tensor, part: None, column_reduction: Some(at) }], input.to)
             }
-            Some(&Known::Joined { ref parts, dtype, dim, frame }) => {
+            Some(&Known::Joined { ref parts, dtype, dim, axis_map }) => {
                 let count = parts.len() as i64;
                 let store = |(index, &(source, from)): (i64, &(Source, DType))| Store {
-                    frame,
+                    axis_map,
                     source,
                     dtype: from,
                     tensor,
                     part: Some(Part { dim, count, index }),
-                    aside: None,
+                    column_reduction: None,
                 };
                 ((0..).zip(parts).map(store).collect(), dtype)
             }
@@ -674,7 +677,8 @@ fn as_element(number: Scalar, dtype: DType) -> Scalar {
     }
 }
 
-/// What a number is as one of a type. PyTorch converts numbers before it compares them, but not before it clamps by them.
+/// What a number is as one of a type. PyTorch converts numbers before it compares them, but not
+/// before it clamps by them.
 pub(super) fn wrapped(n: i64, dtype: DType) -> i64 {
     match dtype {
         DType::Byte => i64::from(n as u8),
@@ -691,7 +695,7 @@ pub fn named_dtype(code: i64) -> Option<DType> {
     DType::from_code(code).filter(is_known)
 }
 
-fn whole_numbers(values: &[IValue]) -> Option<Vec<i64>> {
+fn integers_of(values: &[IValue]) -> Option<Vec<i64>> {
     let is_whole = |scalar: &Scalar| matches!(scalar.kind(), Kind::Int | Kind::Bool);
     values.iter().map(|value| value.scalar().filter(is_whole).map(Scalar::int)).collect()
 }
@@ -699,9 +703,9 @@ fn whole_numbers(values: &[IValue]) -> Option<Vec<i64>> {
 /// The text for the numbers of a type.
 fn text_of(row: &Formula, kind: Symbol, computed: DType) -> Result<&'static str, Refusal> {
     let text = match computed.arithmetic() {
-        Some(Kind::Float) => row.real,
-        Some(Kind::Int) => row.whole,
-        Some(Kind::Bool) => row.truth,
+        Some(Kind::Float) => row.float,
+        Some(Kind::Int) => row.integer,
+        Some(Kind::Bool) => row.boolean,
         _ => "",
     };
     match text.is_empty() {

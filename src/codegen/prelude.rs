@@ -1,4 +1,5 @@
-//! The vector mathematics that kernels call: `prelude.c`, of which a unit gets the functions that it needs.
+//! The vector mathematics that kernels call: `prelude.c`, of which a unit gets the functions that
+//! it needs.
 //!
 //! Compilers vectorise loops only if they can inline what these call, and kernels link no library.
 //! Functions of floats that are seldom critical are computed in doubles, at half the speed and
@@ -14,8 +15,9 @@ use std::sync::LazyLock;
 /// The whole text.
 pub const TEXT: &str = include_str!("prelude.c");
 
-/// Sums, differences, products and quotients that a formula takes, with those of the functions that it calls, for floats where there are two. They are
-/// counted as written: a product that is contracted with a sum is two, and the few of whole numbers count too.
+/// Sums, differences, products and quotients that a formula takes, with those of the functions that
+/// it calls, for floats where there are two. They are counted as written: a product that is
+/// contracted with a sum is two, and the few of whole numbers count too.
 pub fn operations(text: &str) -> usize {
     let own: usize = [" + ", " - ", " * ", " / "].iter().map(|operator| text.matches(operator).count()).sum();
     let called = names(text).filter(|name| name.len() > 1).filter_map(|name| {

@@ -1,5 +1,5 @@
-//! What is computed in which loop: rows apart from elements, a loop over the elements of a row for each fold that waits for another, and
-//! within those one transcendental function to a loop.
+//! What is computed in which loop: rows apart from elements, a loop over the elements of a row for
+//! each fold that waits for another, and within those one transcendental function to a loop.
 //!
 //! ```text
 //! softmax:  phase 0  m = largest(x)                                      | for each row, over its elements
@@ -8,14 +8,16 @@
 //!                    y = p * r                                           | again
 //! ```
 //!
-//! What a later phase needs of an earlier one is computed again from what is loaded, unless it is heavy and a result of the same type
-//! is yet to be written: then it waits in that result's memory.
+//! What a later phase needs of an earlier one is computed again from what is loaded, unless it is
+//! heavy and a result of the same type is yet to be written: then it waits in that result's memory.
 //!
-//! The chain of a single `exp` keeps a processor waiting while the next element could begin, but with five of them in a loop its window holds
-//! hardly one element: the loops of an LSTM cell take 1.2 to 1.3 times less when each has one. What one loop computes for a later
-//! one waits in a buffer that stays in the first level of cache. A running total has a loop of its own: what such a loop may hold is little.
+//! The chain of a single `exp` keeps a processor waiting while the next element could begin, but
+//! with five of them in a loop its window holds hardly one element: the loops of an LSTM cell take
+//! 1.2 to 1.3 times less when each has one. What one loop computes for a later one waits in a
+//! buffer that stays in the first level of cache. A running total has a loop of its own: what such
+//! a loop may hold is little.
 
-use super::kernel::{Columns, Direction, Input, Kernel, Source, Walk};
+use super::kernel::{Columns, Direction, Input, Kernel, Source, Traversal};
 use crate::ops::formulas;
 use crate::tensor::DType;
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,18 +37,20 @@ impl Stages {
         if let Source::Step(i) = source { self.of_step.get(&i).copied().unwrap_or(0) } else { 0 }
     }
 
-    /// The first loop that may read a value: behind that of a running total, which holds nothing else.
+    /// The first loop that may read a value: behind that of a running total, which holds nothing
+    /// else.
     pub fn behind(&self, kernel: &Kernel, source: Source) -> usize {
-        let runs = |i: usize| self.of_step.contains_key(&i) && kernel.steps[i].running.is_some();
+        let runs = |i: usize| self.of_step.contains_key(&i) && kernel.steps[i].scan.is_some();
         self.of(source) + usize::from(matches!(source, Source::Step(i) if runs(i)))
     }
 }
 
-/// Stages some of the steps of a kernel: what is heavy begins a loop of its own, what is light is done as late as possible, beside its
-/// first reader. A running total is alone in its loop, with a loop before and one behind for all else, which may be empty.
+/// Stages some of the steps of a kernel: what is heavy begins a loop of its own, what is light is
+/// done as late as possible, beside its first reader. A running total is alone in its loop, with a
+/// loop before and one behind for all else, which may be empty.
 pub fn stages(kernel: &Kernel, steps: &BTreeSet<usize>) -> Stages {
-    let is_heavy = |i: usize| formulas::is_heavy(kernel.steps[i].text);
-    let runs = |i: usize| kernel.steps[i].running.is_some();
+    let is_expensive = |i: usize| formulas::is_expensive(kernel.steps[i].text);
+    let runs = |i: usize| kernel.steps[i].scan.is_some();
     let mut stages = Stages::default();
     let mut begun = 0;
     for &i in steps {
@@ -54,10 +58,10 @@ pub fn stages(kernel: &Kernel, steps: &BTreeSet<usize>) -> Stages {
         let earliest = kernel.steps[i].inputs.iter().map(known).max().unwrap_or(0);
         let stage = match () {
             () if runs(i) => begun.max(earliest + 1),
-            () if is_heavy(i) => begun.max(earliest),
+            () if is_expensive(i) => begun.max(earliest),
             () => earliest,
         };
-        if runs(i) || is_heavy(i) {
+        if runs(i) || is_expensive(i) {
             begun = stage + if runs(i) { 2 } else { 1 };
         }
         stages.of_step.insert(i, stage);
@@ -65,7 +69,7 @@ pub fn stages(kernel: &Kernel, steps: &BTreeSet<usize>) -> Stages {
     let mut first_reader: BTreeMap<usize, usize> = BTreeMap::new();
     for &i in steps.iter().rev() {
         let earliest = stages.of_step[&i];
-        if let Some(&reader) = first_reader.get(&i).filter(|_| !is_heavy(i) && !runs(i)) {
+        if let Some(&reader) = first_reader.get(&i).filter(|_| !is_expensive(i) && !runs(i)) {
             stages.of_step.insert(i, reader.max(earliest));
         }
         let read_in = stages.of_step[&i] - usize::from(runs(i));
@@ -83,7 +87,7 @@ pub fn stages(kernel: &Kernel, steps: &BTreeSet<usize>) -> Stages {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aim {
     /// Takes an element into the total of a fold.
-    Fold(usize),
+    Reduce(usize),
     /// Takes the square of what it differs from the mean of its block into the total of a variance.
     Square(usize),
     /// Notes whether it is another number than what a variance takes from all.
@@ -108,7 +112,7 @@ pub struct Schedule {
     /// The phase of each step.
     phase_of_step: Vec<usize>,
     /// The phase of each fold: its result is known in the next one.
-    phase_of_fold: Vec<usize>,
+    phase_of_reduction: Vec<usize>,
     /// How many phases there are.
     pub phases: usize,
     /// Steps that wait in the memory of a result.
@@ -119,34 +123,39 @@ pub struct Schedule {
 
 impl Schedule {
     /// Of a kernel that walks in some way.
-    pub fn new(kernel: &Kernel, walk: &Walk) -> Schedule {
+    pub fn new(kernel: &Kernel, traversal: &Traversal) -> Schedule {
         let mut schedule = Schedule {
             of_row: Vec::new(),
             phase_of_step: vec![0; kernel.steps.len()],
-            phase_of_fold: vec![0; kernel.foldings.len()],
+            phase_of_reduction: vec![0; kernel.reductions.len()],
             phases: 1,
             carried: BTreeMap::new(),
-            columns: if walk.direction == Direction::Points { kernel.columns(&walk.still) } else { Columns::default() },
+            columns: if traversal.direction == Direction::Points {
+                kernel.columns(&traversal.invariant)
+            } else {
+                Columns::default()
+            },
         };
-        // A fold may read steps, and steps folds; each stands behind what it reads in its own list only.
-        for _ in 0..=kernel.foldings.len() {
+        // A fold may read steps, and steps folds; each stands behind what it reads in its own list
+        // only.
+        for _ in 0..=kernel.reductions.len() {
             for (i, step) in kernel.steps.iter().enumerate() {
                 schedule.phase_of_step[i] =
                     step.inputs.iter().map(|input| schedule.phase(input.source)).max().unwrap_or(0);
             }
-            for (k, folding) in kernel.foldings.iter().enumerate() {
-                schedule.phase_of_fold[k] = schedule.phase(folding.input.source);
+            for (k, reduction) in kernel.reductions.iter().enumerate() {
+                schedule.phase_of_reduction[k] = schedule.phase(reduction.input.source);
             }
         }
         for step in &kernel.steps {
-            let of_row = walk.direction != Direction::Points
-                && step.running.is_none()
-                && step.inputs.iter().all(|input| schedule.is_of_row(walk, input.source));
+            let of_row = traversal.direction != Direction::Points
+                && step.scan.is_none()
+                && step.inputs.iter().all(|input| schedule.is_of_row(traversal, input.source));
             schedule.of_row.push(of_row);
         }
         let last = (0..kernel.stores.len()).map(|k| schedule.phase(kernel.stores[k].source)).max();
         schedule.phases = 1 + last.unwrap_or(0);
-        schedule.carry(kernel, walk);
+        schedule.carry(kernel, traversal);
         schedule
     }
 
@@ -154,29 +163,30 @@ impl Schedule {
     pub fn phase(&self, source: Source) -> usize {
         match source {
             Source::Step(i) => self.phase_of_step[i],
-            Source::Folded(k) => self.phase_of_fold[k] + 1,
+            Source::Reduced(k) => self.phase_of_reduction[k] + 1,
             _ => 0,
         }
     }
 
     /// Whether there is one value for a row.
-    pub fn is_of_row(&self, walk: &Walk, source: Source) -> bool {
-        walk.direction != Direction::Points
+    pub fn is_of_row(&self, traversal: &Traversal, source: Source) -> bool {
+        traversal.direction != Direction::Points
             && match source {
-                Source::Load(k) => walk.still[k],
+                Source::Load(k) => traversal.invariant[k],
                 Source::Step(i) => self.of_row[i],
                 _ => true,
             }
     }
 
     /// What the loops of a phase over elements are for, but for squares, which come behind.
-    pub fn aims(&self, kernel: &Kernel, walk: &Walk, phase: usize) -> Vec<Aim> {
-        let folds = (0..kernel.foldings.len()).filter(|&k| self.phase_of_fold[k] == phase && phase + 1 < self.phases);
+    pub fn aims(&self, kernel: &Kernel, traversal: &Traversal, phase: usize) -> Vec<Aim> {
+        let reduces =
+            (0..kernel.reductions.len()).filter(|&k| self.phase_of_reduction[k] == phase && phase + 1 < self.phases);
         let carries = self.carried.iter().filter(|(step, _)| self.phase_of_step[**step] == phase);
         let stores = (0..kernel.stores.len())
-            .filter(|&k| self.phase(kernel.stores[k].source) == phase && !walk.writes_rows(kernel, k));
+            .filter(|&k| self.phase(kernel.stores[k].source) == phase && !traversal.writes_rows(kernel, k));
         let carries: Vec<Aim> = carries.map(|(&step, &store)| Aim::Carry(step, store)).collect();
-        folds.map(Aim::Fold).chain(carries).chain(stores.map(Aim::Store)).collect()
+        reduces.map(Aim::Reduce).chain(carries).chain(stores.map(Aim::Store)).collect()
     }
 
     /// The steps that are computed for each element in loops with these aims.
@@ -200,33 +210,34 @@ impl Schedule {
         self.carried.contains_key(&step) && self.phase_of_step[step] < phase
     }
 
-    /// Whether what waits for a phase is read before anything of the phase is written over it: in one loop, which no other one follows.
-    fn reads_once(&self, kernel: &Kernel, walk: &Walk, phase: usize) -> bool {
-        let aims = self.aims(kernel, walk, phase);
-        let folds = |aim: &Aim| matches!(aim, Aim::Fold(_));
-        stages(kernel, &self.steps(kernel, phase, &aims)).count == 1 && !aims.iter().any(folds)
+    /// Whether what waits for a phase is read before anything of the phase is written over it: in
+    /// one loop, which no other one follows.
+    fn reads_once(&self, kernel: &Kernel, traversal: &Traversal, phase: usize) -> bool {
+        let aims = self.aims(kernel, traversal, phase);
+        let reduces = |aim: &Aim| matches!(aim, Aim::Reduce(_));
+        stages(kernel, &self.steps(kernel, phase, &aims)).count == 1 && !aims.iter().any(reduces)
     }
 
     /// Finds memory for heavy steps that later phases need.
-    fn carry(&mut self, kernel: &Kernel, walk: &Walk) {
-        let needed = |phase: usize| self.steps(kernel, phase, &self.aims(kernel, walk, phase));
+    fn carry(&mut self, kernel: &Kernel, traversal: &Traversal) {
+        let needed = |phase: usize| self.steps(kernel, phase, &self.aims(kernel, traversal, phase));
         let needed: Vec<BTreeSet<usize>> = (0..self.phases).map(needed).collect();
         for (i, step) in kernel.steps.iter().enumerate() {
             let last = (self.phase_of_step[i] + 1..self.phases).rev().find(|&phase| needed[phase].contains(&i));
-            let Some(last) = last.filter(|_| formulas::is_heavy(step.text)) else { continue };
+            let Some(last) = last.filter(|_| formulas::is_expensive(step.text)) else { continue };
             let taken: Vec<usize> = self.carried.values().copied().collect();
             let is_free = |k: &usize| {
                 let store = &kernel.stores[*k];
-                store.aside.is_none()
+                store.column_reduction.is_none()
                     && kernel.made[store.tensor].dtype == step.out
                     && matches!(step.out, DType::Float | DType::Double)
                     && self.phase(store.source) >= last
-                    && !walk.writes_rows(kernel, *k)
+                    && !traversal.writes_rows(kernel, *k)
                     && !taken.contains(k)
             };
             for store in (0..kernel.stores.len()).filter(is_free).collect::<Vec<_>>() {
                 self.carried.insert(i, store);
-                if self.phase(kernel.stores[store].source) > last || self.reads_once(kernel, walk, last) {
+                if self.phase(kernel.stores[store].source) > last || self.reads_once(kernel, traversal, last) {
                     break;
                 }
                 self.carried.remove(&i);
@@ -238,7 +249,7 @@ impl Schedule {
 /// What an aim reads.
 pub fn source_of(kernel: &Kernel, aim: Aim) -> Source {
     match aim {
-        Aim::Fold(k) | Aim::Square(k) | Aim::Differs(k) | Aim::Place(k) => kernel.foldings[k].input.source,
+        Aim::Reduce(k) | Aim::Square(k) | Aim::Differs(k) | Aim::Place(k) => kernel.reductions[k].input.source,
         Aim::Store(k) => kernel.stores[k].source,
         Aim::Carry(step, _) | Aim::Keep(step) => Source::Step(step),
         Aim::Total(step) => kernel.steps[step].inputs.first().map_or(Source::Step(step), |input| input.source),

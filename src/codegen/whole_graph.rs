@@ -1,10 +1,10 @@
 //! The kernels of all fusion groups of a graph as one translation unit: `--emit=c`.
 
 use super::c_form;
-use super::kernel::{Direction, Inner, Kernel, Source, Walk};
+use super::kernel::{Direction, Inner, Kernel, Source, Traversal};
 use super::lowering::{Refusal, arguments_of_types, lower};
-use crate::analysis::folds::Axes;
-use crate::analysis::framing::Frame;
+use crate::analysis::axis_maps::AxisMap;
+use crate::analysis::reduced_dims::Axes;
 use crate::interpreter::Release;
 use crate::ir::Graph;
 use crate::symbol::prim;
@@ -21,8 +21,9 @@ pub struct Unit {
     pub groups: usize,
 }
 
-/// The kernels of a graph and of the graphs in it, as its types tell their operands: element types where they do, `Float` where they
-/// do not, elements in a row. At run time the operands themselves decide.
+/// The kernels of a graph and of the graphs in it, as its types tell their operands: element types
+/// where they do, `Float` where they do not, elements in a row. At run time the operands themselves
+/// decide.
 pub fn unit(graph: &Graph, release: Option<Release>) -> Unit {
     let release = release.unwrap_or(graph.release());
     let mut found = Unit::default();
@@ -48,9 +49,9 @@ pub fn unit(graph: &Graph, release: Option<Release>) -> Unit {
         inner.reverse();
         waiting.extend(inner);
     }
-    let walks: Vec<Walk> = kernels.iter().map(|(_, kernel)| in_a_row(kernel)).collect();
-    let all: Vec<(&str, &Kernel, &Walk)> =
-        kernels.iter().zip(&walks).map(|((name, kernel), walk)| (name.as_str(), kernel, walk)).collect();
+    let walks: Vec<Traversal> = kernels.iter().map(|(_, kernel)| in_a_row(kernel)).collect();
+    let all: Vec<(&str, &Kernel, &Traversal)> =
+        kernels.iter().zip(&walks).map(|((name, kernel), traversal)| (name.as_str(), kernel, traversal)).collect();
     if !all.is_empty() {
         found.text = c_form::unit(&all);
     }
@@ -58,32 +59,36 @@ pub fn unit(graph: &Graph, release: Option<Release>) -> Unit {
 }
 
 /// Tensors with dimensions lie in a row, those without stand still.
-pub fn in_a_row(kernel: &Kernel) -> Walk {
+pub fn in_a_row(kernel: &Kernel) -> Traversal {
     let direction = likely_direction(kernel);
-    let still: Vec<bool> = (0..kernel.accesses()).map(|access| !moves(kernel, access)).collect();
-    let is_row = |access: usize| access >= kernel.loads.len() && direction == Direction::Across;
-    let inner = |(access, &still): (usize, &bool)| match kernel.is_aside(access) {
+    let invariant: Vec<bool> = (0..kernel.accesses()).map(|access| !moves(kernel, access)).collect();
+    let is_row = |access: usize| access >= kernel.loads.len() && direction == Direction::Outer;
+    let inner = |(access, &invariant): (usize, &bool)| match kernel.is_column_reduction(access) {
         true => if_summed(kernel, access, direction),
-        false if still && !is_row(access) => Inner::Still,
+        false if invariant && !is_row(access) => Inner::Broadcast,
         false => Inner::Unit,
     };
-    Walk {
+    Traversal {
         direction,
-        inner: still.iter().enumerate().map(inner).collect(),
-        still: still
+        inner: invariant.iter().enumerate().map(inner).collect(),
+        invariant: invariant
             .iter()
             .enumerate()
-            .map(|(access, &still)| still && direction != Direction::Points && !kernel.is_aside(access))
+            .map(|(access, &invariant)| {
+                invariant && direction != Direction::Points && !kernel.is_column_reduction(access)
+            })
             .collect(),
     }
 }
 
-/// How a sum aside is likely to move along the innermost dimension: it is another one than rows are along, or all of them.
+/// How a sum aside is likely to move along the innermost dimension: it is another one than rows are
+/// along, or all of them.
 fn if_summed(kernel: &Kernel, access: usize, direction: Direction) -> Inner {
-    let aside = kernel.stores[access - kernel.loads.len()].aside.map(|at| &kernel.asides[at].axes);
-    match aside {
-        Some(Axes::These(_) | Axes::ButLast(_) | Axes::AllBut(_)) if direction.is_along() => Inner::Unit,
-        _ => Inner::Still,
+    let column_reduction =
+        kernel.stores[access - kernel.loads.len()].column_reduction.map(|at| &kernel.column_reductions[at].axes);
+    match column_reduction {
+        Some(Axes::These(_) | Axes::ButLast(_) | Axes::AllBut(_)) if direction.has_inner_loop() => Inner::Unit,
+        _ => Inner::Broadcast,
     }
 }
 
@@ -91,10 +96,10 @@ fn if_summed(kernel: &Kernel, access: usize, direction: Direction) -> Inner {
 fn likely_direction(kernel: &Kernel) -> Direction {
     match kernel.axes() {
         None => Direction::Points,
-        Some(Axes::These(dims)) if dims[..] == [0] || dims.iter().all(|&dim| dim < -1) => Direction::Across,
-        Some(Axes::AllBut(_)) => Direction::Between,
-        Some(Axes::These(dims)) if leaves_out(dims) => Direction::Between,
-        Some(_) => Direction::Along,
+        Some(Axes::These(dims)) if dims[..] == [0] || dims.iter().all(|&dim| dim < -1) => Direction::Outer,
+        Some(Axes::AllBut(_)) => Direction::Strided,
+        Some(Axes::These(dims)) if leaves_out(dims) => Direction::Strided,
+        Some(_) => Direction::Inner,
     }
 }
 
@@ -106,17 +111,18 @@ fn leaves_out(dims: &[i64]) -> bool {
 
 fn moves(kernel: &Kernel, access: usize) -> bool {
     match access.checked_sub(kernel.loads.len()) {
-        None => kernel.loads[access].dimensioned && kernel.loads[access].frame != Frame::Channels,
+        None => kernel.loads[access].dimensioned && kernel.loads[access].axis_map != AxisMap::Channels,
         Some(store) => !kernel.has_rows() || depends_on_elements(kernel, kernel.stores[store].source),
     }
 }
 
-/// Whether a value has something to do with single elements, not with what they are folded into alone.
+/// Whether a value has something to do with single elements, not with what they are folded into
+/// alone.
 fn depends_on_elements(kernel: &Kernel, source: Source) -> bool {
     match source {
-        Source::Load(k) => kernel.loads[k].dimensioned && kernel.loads[k].frame != Frame::Channels,
+        Source::Load(k) => kernel.loads[k].dimensioned && kernel.loads[k].axis_map != AxisMap::Channels,
         // A running total is one at each element, also of a single one.
-        Source::Step(i) if kernel.steps[i].running.is_some() => true,
+        Source::Step(i) if kernel.steps[i].scan.is_some() => true,
         Source::Step(i) => kernel.steps[i].inputs.iter().any(|input| depends_on_elements(kernel, input.source)),
         _ => false,
     }

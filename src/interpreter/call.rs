@@ -68,7 +68,7 @@ impl<'a> Call<'a> {
     /// The random numbers of this execution.
     pub fn draws(&self) -> Philox {
         if !self.env.draw_by_origin {
-            return self.env.draws(self.graph.draw_root(self.node), &self.env.turns());
+            return self.env.draws(self.graph.draw_root(self.node), &self.env.iterations());
         }
         let fold = |hash: usize, byte: &u8| (hash ^ usize::from(*byte)).wrapping_mul(0x100_0193);
         let from = self.graph.origin_location(self.node).unwrap_or_default();

@@ -202,14 +202,14 @@ pub fn of_tensors(expected: &Tensor, found: &Tensor, tolerance: Tolerance, path:
     }
     let exact = |tensor: &Tensor| matches!(tensor.dtype().memory().arithmetic(), Some(Kind::Bool | Kind::Int));
     let distance = match exact(expected) && exact(found) {
-        true => whole_distance(expected, found),
+        true => integer_distance(expected, found),
         false => distance(&expected.read(), &found.read(), tolerance, expected.shape()),
     }?;
     Some(Difference { path: path.to_owned(), what: "elements differ".to_owned(), distance: Some(distance) })
 }
 
 /// Integers are equal or different, without a tolerance.
-fn whole_distance(expected: &Tensor, found: &Tensor) -> Option<Distance> {
+fn integer_distance(expected: &Tensor, found: &Tensor) -> Option<Distance> {
     let (a, b): (Vec<i64>, Vec<i64>) = (expected.read(), found.read());
     let mut wrong = (0..a.len()).filter(|&i| a[i] != b[i]);
     let first = wrong.next()?;

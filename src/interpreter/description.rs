@@ -691,8 +691,8 @@ impl Described {
             Described::Undefined => json!({"kind": "undefined"}),
             Described::Bool(b) => json!({"kind": "bool", "value": b}),
             Described::Int(n) => json!({"kind": "int", "value": n}),
-            Described::Float(x) => json!({"kind": "float", "value": real_json(*x)}),
-            Described::Complex(z) => json!({"kind": "complex", "value": [real_json(z.re), real_json(z.im)]}),
+            Described::Float(x) => json!({"kind": "float", "value": float_json(*x)}),
+            Described::Complex(z) => json!({"kind": "complex", "value": [float_json(z.re), float_json(z.im)]}),
             Described::Str(text) => json!({"kind": "str", "value": text}),
             Described::Device(name) => json!({"kind": "device", "value": name}),
             Described::Tensor(note) => note.json(),
@@ -715,14 +715,14 @@ impl Described {
         match self {
             Described::Bool(b) => json!(b),
             Described::Int(n) => json!(n),
-            Described::Float(x) => real_json(*x),
-            Described::Complex(z) => json!([real_json(z.re), real_json(z.im)]),
+            Described::Float(x) => float_json(*x),
+            Described::Complex(z) => json!([float_json(z.re), float_json(z.im)]),
             _ => Value::Null,
         }
     }
 }
 
-fn real_json(x: f64) -> Value {
+fn float_json(x: f64) -> Value {
     match x {
         _ if x.is_nan() => json!("nan"),
         f64::INFINITY => json!("inf"),

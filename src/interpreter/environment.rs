@@ -5,7 +5,7 @@ use super::ivalue::IValue;
 use super::profile::Recording;
 use super::random::Philox;
 use super::stop::Exception;
-use crate::ir::{Graph, Turn, Turns};
+use crate::ir::{Graph, Iteration, Iterations};
 use crate::tensor::{DType, Precision};
 use crate::types::Type;
 pub use crate::types::release::Release;
@@ -56,7 +56,7 @@ pub struct Environment {
     /// Contents that were generated, with their types.
     pub invented: RefCell<BTreeMap<String, Type>>,
     /// Callees whose results were generated.
-    pub made_up_calls: RefCell<BTreeSet<String>>,
+    pub generated_calls: RefCell<BTreeSet<String>>,
     /// Generates unbound contents, given the name of the value and its type.
     pub invent: Option<Invent>,
     /// The seed of generated contents.
@@ -67,7 +67,7 @@ pub struct Environment {
     /// The number of draws of a node, by its lineage and the iterations that it ran in.
     draws: RefCell<FxHashMap<(usize, u64), u64>>,
     /// The iterations of loops of the file that the next drawing node runs in.
-    turns: RefCell<Turns>,
+    iterations: RefCell<Iterations>,
     /// The ends of loops that other loops continue.
     loop_ends: RefCell<FxHashMap<usize, u64>>,
     default_dtype: Cell<Option<DType>>,
@@ -99,43 +99,43 @@ impl Environment {
     /// The random numbers of the next execution of a node in these iterations. The key is the root
     /// of its lineage, so that passes that copy, move or erase nodes leave the draws of others
     /// unchanged, including those of other iterations of an unrolled loop.
-    pub fn draws(&self, root: usize, turns: &[Turn]) -> Philox {
+    pub fn draws(&self, root: usize, iterations: &[Iteration]) -> Philox {
         // The order in which loops nest does not count, and neither does a loop in its first
         // iteration: a loop that runs once may have been replaced by its body.
-        let mixed = turns.iter().filter(|turn| turn.at > 0).map(|turn| {
-            let hash = (turn.of as u64).wrapping_mul(0x9e37_79b1_85eb_ca87) ^ turn.at;
+        let mixed = iterations.iter().filter(|iteration| iteration.at > 0).map(|iteration| {
+            let hash = (iteration.of as u64).wrapping_mul(0x9e37_79b1_85eb_ca87) ^ iteration.at;
             hash.wrapping_mul(0xc2b2_ae3d_27d4_eb4f).rotate_left(31).wrapping_mul(0x9e37_79b1_85eb_ca87)
         });
-        let turns = mixed.fold(0, u64::wrapping_add);
+        let iterations = mixed.fold(0, u64::wrapping_add);
         let mut draws = self.draws.borrow_mut();
-        let n = draws.entry((root, turns)).or_default();
+        let n = draws.entry((root, iterations)).or_default();
         *n += 1;
-        Philox::new(self.seed, root as u64 ^ turns, *n)
+        Philox::new(self.seed, root as u64 ^ iterations, *n)
     }
 
     /// The iterations of loops of the file that the drawing node runs in.
-    pub fn turns(&self) -> Turns {
-        self.turns.borrow().clone()
+    pub fn iterations(&self) -> Iterations {
+        self.iterations.borrow().clone()
     }
 
     /// Sets the iterations that the next drawing node runs in.
-    pub fn set_turns(&self, turns: &[Turn]) {
+    pub fn set_iterations(&self, iterations: &[Iteration]) {
         let ends = self.loop_ends.borrow();
-        let mut merged = Turns::new();
-        for &Turn { of, at, continues } in turns {
+        let mut merged = Iterations::new();
+        for &Iteration { of, at, continues } in iterations {
             let at = at.wrapping_add(if continues { ends.get(&of).copied().unwrap_or_default() } else { 0 });
-            match merged.iter_mut().find(|turn| turn.of == of) {
-                Some(turn) => turn.at = turn.at.wrapping_add(at),
-                None => merged.push(Turn { of, at, continues: false }),
+            match merged.iter_mut().find(|iteration| iteration.of == of) {
+                Some(iteration) => iteration.at = iteration.at.wrapping_add(at),
+                None => merged.push(Iteration { of, at, continues: false }),
             }
         }
-        *self.turns.borrow_mut() = merged;
+        *self.iterations.borrow_mut() = merged;
     }
 
     /// Records the end of a loop that another one continues. A loop that ran no iteration after a
     /// loop that was peeled off it ends where that did, which may have run fewer iterations than
     /// were peeled.
-    pub fn end_loop(&self, mut end: Turn, ran: bool) {
+    pub fn end_loop(&self, mut end: Iteration, ran: bool) {
         let mut ends = self.loop_ends.borrow_mut();
         if !ran && !end.continues && ends.get(&end.of).is_some_and(|&before| before < end.at) {
             return;
@@ -154,7 +154,7 @@ impl Environment {
     /// Clears the effects of a run, so that the next starts like the first.
     pub fn reset(&self) {
         self.draws.borrow_mut().clear();
-        self.turns.borrow_mut().clear();
+        self.iterations.borrow_mut().clear();
         self.loop_ends.borrow_mut().clear();
         self.printed.borrow_mut().clear();
         self.warned.borrow_mut().clear();

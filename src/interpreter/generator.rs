@@ -545,7 +545,7 @@ impl<'a> Search<'a> {
             return false;
         }
         let mut seen: Vec<Dims> = operands.iter().filter_map(|value| run.shapes.get(value).cloned()).collect();
-        seen.extend(sizes_said(&run.message));
+        seen.extend(sizes_annotated(&run.message));
         if !self.draws.one_in(3) && self.tailor(node, run, MOST_ELEMENTS) {
             return true;
         }
@@ -849,7 +849,7 @@ fn with_shape(mut sketch: Sketch, shape: Option<&Dims>) -> Sketch {
 }
 
 /// Numbers in a message, and products of those in brackets: one of them may be the required size.
-fn sizes_said(message: &str) -> Option<Dims> {
+fn sizes_annotated(message: &str) -> Option<Dims> {
     let mut sizes = Dims::new();
     for part in message.split(['[', ']', '(', ')']) {
         let numbers: Dims = part.split(|c: char| !c.is_ascii_digit()).filter_map(|word| word.parse().ok()).collect();

@@ -63,7 +63,7 @@ pub fn of(env: &Environment, value: &Attribute, ty: Type, name: &str) -> Result<
             Some(tensor) if !is_bound(env, text, name) => tensor,
             _ => unbound(env, name_of(env, text, name), ty)?,
         },
-        (Attribute::Opaque(text), TypeKind::Simple(Simple::Int)) if is_whole(text) => {
+        (Attribute::Opaque(text), TypeKind::Simple(Simple::Int)) if is_integer(text) => {
             return Err(Stop::unsupported(format!("{text} exceeds the range of integers, which have 64 bits")));
         }
         (Attribute::Opaque(text), _) => {
@@ -85,7 +85,7 @@ pub fn of(env: &Environment, value: &Attribute, ty: Type, name: &str) -> Result<
 }
 
 /// Whether a text is that of an integer.
-fn is_whole(text: &str) -> bool {
+fn is_integer(text: &str) -> bool {
     let digits = text.strip_prefix('-').unwrap_or(text);
     !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())
 }

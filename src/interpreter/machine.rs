@@ -16,7 +16,7 @@ use super::resumption::Resumption;
 use super::stop::{Reason, Stop};
 use crate::analysis::grad_mode::GRAD_MODES;
 use crate::entity::Entity;
-use crate::ir::{Attribute, Block, Graph, LoopTurns, Node, Turn, Turns, Value};
+use crate::ir::{Attribute, Block, Graph, Iteration, Iterations, LoopIterations, Node, Value};
 use crate::ops::rules::{Carries, Structure};
 use crate::ops::schema::Schema;
 use crate::ops::{self};
@@ -383,7 +383,7 @@ impl<'g> Machine<'g> {
         };
         if at >= most || !goes_on {
             if graph.is_part_of_loop(node) {
-                self.env.end_loop(turn(graph, node, at), at > 0);
+                self.env.end_loop(iteration(graph, node, at), at > 0);
             }
             return self.deliver(graph, node, carried.into());
         }
@@ -410,7 +410,7 @@ impl<'g> Machine<'g> {
         let args: SmallVec<[IValue; 8]> = graph.inputs(node).map(|value| self.get(value)).collect();
         let schema = schema.or_else(|| resolve_by_values(graph, node, &args));
         if self.activations.last().is_some_and(|top| top.plan.row(node).draws) {
-            self.env.set_turns(&self.turns(graph, node));
+            self.env.set_iterations(&self.iterations(graph, node));
         }
         let call = Call { graph, node, schema, args: &args, env: self.env };
         if let Some(outputs) = self.watch.as_mut().and_then(|watch| watch.recalled(&call)) {
@@ -426,19 +426,19 @@ impl<'g> Machine<'g> {
 
     /// The iterations of loops of the file that a node runs in: those on the stack, and those that
     /// it was copied for.
-    fn turns(&self, graph: &Graph, node: Node) -> Turns {
-        let mut turns = graph.draw_place(node).turns;
+    fn iterations(&self, graph: &Graph, node: Node) -> Iterations {
+        let mut iterations = graph.draw_place(node).iterations;
         let mut activations = self.activations.iter().rev().map(|activation| activation.graph);
         let mut around = activations.next();
         for frame in self.frames.iter().rev() {
             if let (Then::Again { node, at, .. }, Some(graph)) = (frame.then, around) {
-                turns.push(turn(graph, node, at));
+                iterations.push(iteration(graph, node, at));
             }
             if frame.then.ends_activation() {
                 around = activations.next();
             }
         }
-        turns
+        iterations
     }
 
     /// Passes a value on if the guard holds; otherwise continues in the template, as if that had
@@ -496,7 +496,7 @@ impl<'g> Machine<'g> {
             let then = match around.owner {
                 None => Then::Finish,
                 Some(owner) if graph_is_loop(template, owner) => {
-                    let (at, most) = place.turn(template, around, &values)?;
+                    let (at, most) = place.iteration(template, around, &values)?;
                     Then::Again { node: owner, at, most }
                 }
                 Some(owner) => Then::Outputs(owner),
@@ -522,7 +522,7 @@ impl<'g> Machine<'g> {
         let invented: Result<Outs, Stop> = (graph.outputs(node).enumerate())
             .map(|(i, value)| literal_values::unbound(self.env, &result_of(name, i, graph.ty(value)), graph.ty(value)))
             .collect();
-        self.env.made_up_calls.borrow_mut().insert(name.to_owned());
+        self.env.generated_calls.borrow_mut().insert(name.to_owned());
         self.deliver(graph, node, invented?)
     }
 
@@ -553,10 +553,10 @@ impl<'g> Machine<'g> {
 }
 
 /// The iteration of the loop of the file that iteration `at` of a loop represents.
-fn turn(graph: &Graph, node: Node, at: i64) -> Turn {
-    let LoopTurns { start, stride, continues } = graph.loop_turns(node);
+fn iteration(graph: &Graph, node: Node, at: i64) -> Iteration {
+    let LoopIterations { start, stride, continues } = graph.loop_iterations(node);
     let done = stride.wrapping_mul(u64::try_from(at).unwrap_or_default());
-    Turn { of: graph.draw_root(node), at: start.wrapping_add(done), continues }
+    Iteration { of: graph.draw_root(node), at: start.wrapping_add(done), continues }
 }
 
 /// Whether a method enters or exits `torch.autocast`.
@@ -649,14 +649,14 @@ fn note_departure(env: &Environment, (graph, node): (&Graph, Node), value: &IVal
     printer.node_line(graph, node);
     let line = String::from_utf8_lossy(&printer.out).trim().to_owned();
     let tested = graph.name(graph.input(node, 1));
-    let turns = frames.iter().filter_map(|frame| match frame.then {
+    let iterations = frames.iter().filter_map(|frame| match frame.then {
         Then::Again { at, most: i64::MAX, .. } => Some(format!(", in iteration {at} of a loop")),
         Then::Again { at, most, .. } => Some(format!(", in iteration {at} of {most}")),
         _ => None,
     });
     departures.push(format!(
         "%{tested} is {found}; the run continues in the template{}, after\n  {line}",
-        turns.collect::<String>()
+        iterations.collect::<String>()
     ));
 }
 

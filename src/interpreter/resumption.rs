@@ -173,7 +173,7 @@ impl Resumption {
 
     /// The current iteration of a loop and the trip count; refused if later iterations require
     /// values without a source.
-    pub fn turn(&self, template: &Graph, around: &Around, values: &[IValue]) -> Result<(i64, i64), Stop> {
+    pub fn iteration(&self, template: &Graph, around: &Around, values: &[IValue]) -> Result<(i64, i64), Stop> {
         let owner = around.owner.expect("a loop owns its body");
         let counter = template.params(around.block).next().expect("the first param of a body counts");
         let number = |value: Value| if let IValue::Int(n) = values[value.index()] { Some(n) } else { None };

@@ -11,22 +11,22 @@ use std::fmt::Write;
 /// The form in programs of a release: strings have no quotes, not even in containers.
 pub fn to_str(value: &IValue, release: Release) -> String {
     let tensor = |tensor: &Tensor| tensor_format::text(tensor, release);
-    shown(value, &Words { text: str::to_owned, float: float_in_words, tensor: &tensor })
+    shown(value, &TokenStream { text: str::to_owned, float: float_in_words, tensor: &tensor })
 }
 
 /// The form in reports: strings have quotes, and numbers all digits.
 pub fn to_repr(value: &IValue) -> String {
-    shown(value, &Words { text: |text| format!("'{text}'"), float, tensor: &tensor })
+    shown(value, &TokenStream { text: |text| format!("'{text}'"), float, tensor: &tensor })
 }
 
 /// The form of strings and numbers.
-struct Words<'w> {
+struct TokenStream<'w> {
     text: fn(&str) -> String,
     float: fn(f64) -> String,
     tensor: &'w dyn Fn(&Tensor) -> String,
 }
 
-fn shown(value: &IValue, words: &Words<'_>) -> String {
+fn shown(value: &IValue, words: &TokenStream<'_>) -> String {
     let joined = |values: &[IValue]| values.iter().map(|value| shown(value, words)).collect::<Vec<_>>().join(", ");
     match value {
         IValue::None => "None".to_owned(),

@@ -147,7 +147,7 @@ impl TensorSketch {
         let made = elements(self, n, style, draws);
         let tensor = match made {
             Elements::Ints(ints) => Tensor::of(&ints, self.dtype, &shape, precision),
-            Elements::Reals(reals) => Tensor::of(&reals, self.dtype, &shape, precision),
+            Elements::Reals(floats) => Tensor::of(&floats, self.dtype, &shape, precision),
             Elements::Complex(complex) => Tensor::of(&complex, self.dtype, &shape, precision),
         };
         let tensor = self.strides.as_ref().and_then(|strides| strided(&tensor, strides, precision)).unwrap_or(tensor);

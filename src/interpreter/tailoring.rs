@@ -400,12 +400,12 @@ fn like_the_other(layer: &Layer<'_>) -> Proposals {
     if let Some(shape) = made {
         return layer.give(&[("self", &shape), ("other", &shape)]);
     }
-    let made_up = |formal: &&str| {
+    let generated = |formal: &&str| {
         let definer = layer.operand(formal).and_then(|value| layer.graph.definer(origin(layer.graph, value).0));
         let kind = definer.map(|node| layer.graph.kind(node));
         kind.is_none_or(|kind| [prim::GET_ATTR, prim::CALL_METHOD, prim::CALL_FUNCTION].contains(&kind))
     };
-    let pair = if made_up(&"other") { ("other", "self") } else { ("self", "other") };
+    let pair = if generated(&"other") { ("other", "self") } else { ("self", "other") };
     layer.input(pair.1).map_or(Proposals::new(), |shape| layer.give(&[(pair.0, &shape)]))
 }
 

@@ -116,8 +116,8 @@ impl Graph {
         if source.is_none() {
             self.descend(copy, node);
         }
-        if let Some(&turns) = source.unwrap_or(self).loop_turns.get(&node) {
-            self.set_loop_turns(copy, turns);
+        if let Some(&iterations) = source.unwrap_or(self).loop_iterations.get(&node) {
+            self.set_loop_iterations(copy, iterations);
         }
         let inputs: Vec<Value> = taken.inputs.iter().map(|v| self.mapped(source, *v, map)).collect();
         let inputs = planted!(

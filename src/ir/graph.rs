@@ -2,7 +2,7 @@
 
 use super::attribute::Attribute;
 use super::journal::Journaling;
-use super::lineage::{DrawPlace, Lineage, LineageRow, LoopTurns, Turn};
+use super::lineage::{DrawPlace, Iteration, Lineage, LineageRow, LoopIterations};
 use super::list_pool::{List, ListPool};
 use super::naming::{LabelId, Names};
 use super::text_pool::{TextId, TextPool};
@@ -151,11 +151,11 @@ pub struct Graph {
     pub(super) lineages: EntityVec<Lineage, LineageRow>,
     pub(super) current_rewrite: Option<Lineage>,
     /// The iteration that copies are made for.
-    pub(super) copied_turn: Option<Turn>,
+    pub(super) copied_iteration: Option<Iteration>,
     /// For random nodes that came from another graph: the key of their draws.
     pub(super) foreign_places: FxHashMap<Node, DrawPlace>,
     /// For loops that are parts of loops of the file: the numbering of their iterations.
-    pub(super) loop_turns: FxHashMap<Node, LoopTurns>,
+    pub(super) loop_iterations: FxHashMap<Node, LoopIterations>,
     pub(super) last_scope: TextId,
     pub(super) root: Block,
     pub(super) next_number: u32,
@@ -203,9 +203,9 @@ impl Graph {
             texts: TextPool::default(),
             lineages: EntityVec::default(),
             current_rewrite: None,
-            copied_turn: None,
+            copied_iteration: None,
             foreign_places: FxHashMap::default(),
-            loop_turns: FxHashMap::default(),
+            loop_iterations: FxHashMap::default(),
             last_scope: TextId::default(),
             root: Block::at(0),
             next_number: 0,

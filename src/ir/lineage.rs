@@ -17,12 +17,12 @@ pub(super) struct LineageRow {
     pub(super) rule: Symbol,
     pub(super) sources: SmallVec<[Node; 2]>,
     /// The iteration that the node is a copy for, if a loop was unrolled.
-    pub(super) turn: Option<Turn>,
+    pub(super) iteration: Option<Iteration>,
 }
 
 /// One iteration of a loop of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Turn {
+pub struct Iteration {
     /// The [`Graph::draw_root`] of the loop.
     pub of: usize,
     /// The iteration, from 0 on.
@@ -32,7 +32,7 @@ pub struct Turn {
 }
 
 /// Iterations of different loops.
-pub type Turns = SmallVec<[Turn; 2]>;
+pub type Iterations = SmallVec<[Iteration; 2]>;
 
 /// The key of the draws of a random node: the node of the file that it descends from, and the
 /// iterations of the loops of the file that it was copied for. Together with the iterations of the
@@ -43,13 +43,13 @@ pub struct DrawPlace {
     /// The node of the file, see [`Graph::draw_root`].
     pub root: usize,
     /// Iterations.
-    pub turns: Turns,
+    pub iterations: Iterations,
 }
 
 /// The numbering of the iterations of a loop relative to the loop of the file that it descends
 /// from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LoopTurns {
+pub struct LoopIterations {
     /// The number of the first iteration.
     pub start: u64,
     /// The number of original iterations per iteration.
@@ -58,9 +58,9 @@ pub struct LoopTurns {
     pub continues: bool,
 }
 
-impl Default for LoopTurns {
-    fn default() -> LoopTurns {
-        LoopTurns { start: 0, stride: 1, continues: false }
+impl Default for LoopIterations {
+    fn default() -> LoopIterations {
+        LoopIterations { start: 0, stride: 1, continues: false }
     }
 }
 
@@ -68,7 +68,7 @@ impl Graph {
     /// Records nodes made from here to [`Graph::end_rewrite`] as made by `rule` out of `sources`.
     pub fn begin_rewrite(&mut self, rule: Symbol, sources: &[Node]) -> Option<Lineage> {
         let outer = self.current_rewrite;
-        let row = LineageRow { rule, sources: sources.into(), turn: None };
+        let row = LineageRow { rule, sources: sources.into(), iteration: None };
         self.current_rewrite = Some(self.lineages.push(row));
         outer
     }
@@ -83,14 +83,14 @@ impl Graph {
     pub(super) fn descend(&mut self, copy: Node, node: Node) {
         if let Some(current) = self.current_rewrite {
             let sources = SmallVec::from_slice(&[node]);
-            let row = LineageRow { rule: self.lineages[current].rule, sources, turn: self.copied_turn };
+            let row = LineageRow { rule: self.lineages[current].rule, sources, iteration: self.copied_iteration };
             self.nodes[copy].lineage = Some(self.lineages.push(row));
         }
     }
 
     /// Copies made from here on represent the nodes in this iteration of a loop of the file.
-    pub fn copy_for_turn(&mut self, turn: Option<Turn>) {
-        self.copied_turn = turn;
+    pub fn copy_for_iteration(&mut self, iteration: Option<Iteration>) {
+        self.copied_iteration = iteration;
     }
 
     /// The rule and the nodes that made `node`; `None` for a node of the file.
@@ -118,15 +118,15 @@ impl Graph {
 
     /// The key that distinguishes the draws of `node` from those of other nodes.
     pub fn draw_place(&self, node: Node) -> DrawPlace {
-        let mut turns = Turns::new();
-        let (root, foreign) = self.ancestry(node, |turn| turns.push(turn));
-        turns.extend(foreign.into_iter().flat_map(|place| place.turns.iter().copied()));
-        DrawPlace { root, turns }
+        let mut iterations = Iterations::new();
+        let (root, foreign) = self.ancestry(node, |iteration| iterations.push(iteration));
+        iterations.extend(foreign.into_iter().flat_map(|place| place.iterations.iter().copied()));
+        DrawPlace { root, iterations }
     }
 
     /// Follows the ancestry to the node of the file; reports the iterations that copies on the way
     /// were made for.
-    fn ancestry(&self, mut node: Node, mut met: impl FnMut(Turn)) -> (usize, Option<&DrawPlace>) {
+    fn ancestry(&self, mut node: Node, mut met: impl FnMut(Iteration)) -> (usize, Option<&DrawPlace>) {
         loop {
             if let Some(place) = self.foreign_places.get(&node) {
                 return (place.root, Some(place));
@@ -138,7 +138,7 @@ impl Graph {
             if first == node {
                 return (node.index(), None);
             }
-            row.turn.into_iter().for_each(&mut met);
+            row.iteration.into_iter().for_each(&mut met);
             node = first;
         }
     }
@@ -150,18 +150,18 @@ impl Graph {
     }
 
     /// The numbering of the iterations of a loop.
-    pub fn loop_turns(&self, node: Node) -> LoopTurns {
-        self.loop_turns.get(&node).copied().unwrap_or_default()
+    pub fn loop_iterations(&self, node: Node) -> LoopIterations {
+        self.loop_iterations.get(&node).copied().unwrap_or_default()
     }
 
     /// Whether the iterations of a loop are numbered other than 0, 1, 2 and so on.
     pub fn is_part_of_loop(&self, node: Node) -> bool {
-        self.loop_turns.contains_key(&node)
+        self.loop_iterations.contains_key(&node)
     }
 
     /// Changes the numbering of the iterations of a loop.
-    pub fn set_loop_turns(&mut self, node: Node, turns: LoopTurns) {
-        self.loop_turns.insert(node, turns);
+    pub fn set_loop_iterations(&mut self, node: Node, iterations: LoopIterations) {
+        self.loop_iterations.insert(node, iterations);
     }
 
     /// The source location of `node` or of the nearest ancestor that has one.

@@ -202,7 +202,7 @@ pub(super) fn product_stretched(facts: &Facts<'_>, sink: &mut Sink<'_, '_>) {
         }
         for (product, summand) in [(x, y), (y, x)] {
             let Some(mm) = facts.made_by(product, "aten::mm") else { continue };
-            if stretches(facts, mm, summand) {
+            if broadcasts(facts, mm, summand) {
                 let text = format!("`{}` is larger than the product `{}`", facts.name(summand), facts.name(product));
                 sink.warning(Spot::Node(node), text);
             }
@@ -211,7 +211,7 @@ pub(super) fn product_stretched(facts: &Facts<'_>, sink: &mut Sink<'_, '_>) {
 }
 
 /// Whether types say that a summand does not broadcast to a product.
-fn stretches(facts: &Facts<'_>, mm: Node, summand: Value) -> bool {
+fn broadcasts(facts: &Facts<'_>, mm: Node, summand: Value) -> bool {
     let sizes = |value: Value| facts.ty(value).as_tensor().and_then(|tensor| tensor.sizes.clone());
     let Some([a, b]) = facts.operands(mm) else { return false };
     let (Some(a), Some(b), Some(c)) = (sizes(a), sizes(b), sizes(summand)) else { return false };

@@ -27,7 +27,7 @@ pub enum Typing {
     /// The common type of the first `n` operands.
     Promoted(usize),
     /// The same, but at least a floating point type.
-    RealPromoted(usize),
+    FloatPromoted(usize),
     /// The common type of the first two operands; the result is a bool.
     Compared,
     /// That of the first operand.
@@ -35,13 +35,13 @@ pub enum Typing {
     /// That of the first operand, but at least a floating point type.
     Real,
     /// That of the first operand; the result is a bool.
-    Asked,
+    Predicate,
     /// The common type of the second and third operand; the first is a bool.
     Chosen,
     /// Always this one.
     Cast(DType),
     /// The one that this constant operand names.
-    Said(usize),
+    Named(usize),
     /// That of the second operand, which is not read otherwise.
     Like,
 }
@@ -97,7 +97,7 @@ pub enum When {
     /// The first operand has at least 32 bits.
     Wide,
     /// The first operand is a floating point tensor.
-    OfReals,
+    OfFloats,
 }
 
 /// The computation of one element. An empty text means that the operator has none for that kind of
@@ -111,11 +111,11 @@ pub struct Formula {
     /// The types.
     pub typing: Typing,
     /// For floating point numbers.
-    pub real: &'static str,
+    pub float: &'static str,
     /// For integers.
-    pub whole: &'static str,
+    pub integer: &'static str,
     /// For bools: a non-zero value is true.
-    pub truth: &'static str,
+    pub boolean: &'static str,
     /// The values of operands that are missing or `None`. An infinity is the largest, or the
     /// lowest, number of the element type.
     pub defaults: &'static [(usize, f64)],
@@ -135,14 +135,14 @@ const fn factors(typing: Typing) -> usize {
 }
 
 /// For floating point numbers only; integers are refused unless the typing makes floats of them.
-const fn reals(kind: &'static str, typing: Typing, real: &'static str) -> Formula {
+const fn floats(kind: &'static str, typing: Typing, float: &'static str) -> Formula {
     Formula {
         kind,
         when: &[],
         typing,
-        real,
-        whole: "",
-        truth: "",
+        float,
+        integer: "",
+        boolean: "",
         defaults: &[],
         factors: factors(typing),
         in_a_row: false,
@@ -150,24 +150,24 @@ const fn reals(kind: &'static str, typing: Typing, real: &'static str) -> Formul
 }
 
 /// For integers only.
-const fn wholes(kind: &'static str, typing: Typing, whole: &'static str) -> Formula {
-    Formula { real: "", whole, ..reals(kind, typing, "") }
+const fn integers(kind: &'static str, typing: Typing, integer: &'static str) -> Formula {
+    Formula { float: "", integer, ..floats(kind, typing, "") }
 }
 
 /// For numbers, not for bools.
 const fn numbers(kind: &'static str, typing: Typing, text: &'static str) -> Formula {
-    Formula { whole: text, ..reals(kind, typing, text) }
+    Formula { integer: text, ..floats(kind, typing, text) }
 }
 
 /// For all types.
 const fn all(kind: &'static str, typing: Typing, text: &'static str) -> Formula {
-    Formula { truth: text, ..numbers(kind, typing, text) }
+    Formula { boolean: text, ..numbers(kind, typing, text) }
 }
 
 impl Formula {
     /// Whether it returns its operand unchanged if that already has the right type.
     pub fn only_converts(&self) -> bool {
-        matches!(self.typing, Cast(_) | Said(_) | Like) && self.real == "a"
+        matches!(self.typing, Cast(_) | Named(_) | Like) && self.float == "a"
     }
 
     const fn in_a_row(self) -> Formula {
@@ -178,16 +178,16 @@ impl Formula {
         Formula { when, ..self }
     }
 
-    const fn real(self, real: &'static str) -> Formula {
-        Formula { real, ..self }
+    const fn float(self, float: &'static str) -> Formula {
+        Formula { float, ..self }
     }
 
-    const fn whole(self, whole: &'static str) -> Formula {
-        Formula { whole, ..self }
+    const fn integer(self, integer: &'static str) -> Formula {
+        Formula { integer, ..self }
     }
 
-    const fn truth(self, truth: &'static str) -> Formula {
-        Formula { truth, ..self }
+    const fn boolean(self, boolean: &'static str) -> Formula {
+        Formula { boolean, ..self }
     }
 
     const fn factors(self, factors: usize) -> Formula {
@@ -247,60 +247,60 @@ const ROWS: &[Formula] = &[
     all("aten::add", Promoted(2), "a + b").when(&[Missing(2)]),
     all("aten::add", Promoted(2), "a + b").when(&[Is(2, 1.0), Scales(2)]),
     // Eager mode's vector code rounds a product with `alpha` once, together with the sum.
-    all("aten::add", Promoted(2), "a + b * c").real("fma(b, c, a)").when(&[Scales(2)]),
+    all("aten::add", Promoted(2), "a + b * c").float("fma(b, c, a)").when(&[Scales(2)]),
     numbers("aten::sub", Promoted(2), "a - b").when(&[Missing(2)]),
     numbers("aten::sub", Promoted(2), "a - b").when(&[Is(2, 1.0), Scales(2)]),
-    numbers("aten::sub", Promoted(2), "a - b * c").real("fma(b, -c, a)").when(&[Scales(2)]),
-    numbers("aten::rsub", Promoted(2), "b - a * c").real("fma(a, -c, b)").or(&[(2, 1.0)]).when(&[Scales(2)]),
+    numbers("aten::sub", Promoted(2), "a - b * c").float("fma(b, -c, a)").when(&[Scales(2)]),
+    numbers("aten::rsub", Promoted(2), "b - a * c").float("fma(a, -c, b)").or(&[(2, 1.0)]).when(&[Scales(2)]),
     all("aten::mul", Promoted(2), "a * b").factors(1),
-    reals("aten::div", Promoted(2), "a / b").factors(1).when(&[Missing(2), Before(1, 6)]),
-    reals("aten::div", RealPromoted(2), "a / b").factors(1).when(&[Missing(2)]),
-    reals("aten::true_divide", RealPromoted(2), "a / b").factors(1),
-    reals("aten::div", Promoted(2), "floor_quotient(a, b)")
-        .whole("quotient_down(a, b)")
+    floats("aten::div", Promoted(2), "a / b").factors(1).when(&[Missing(2), Before(1, 6)]),
+    floats("aten::div", FloatPromoted(2), "a / b").factors(1).when(&[Missing(2)]),
+    floats("aten::true_divide", FloatPromoted(2), "a / b").factors(1),
+    floats("aten::div", Promoted(2), "floor_quotient(a, b)")
+        .integer("quotient_down(a, b)")
         .factors(1)
         .when(&[Says(2, "floor"), Since(1, 8), Divides(1)]),
     // For 16-bit floats eager mode rounds the quotient first, unless the divisor is a number.
-    reals("aten::div", Promoted(2), "trunc(a / b)").when(&[Says(2, "trunc"), Since(1, 8), OfReals, OfOneType(2), Wide]),
-    wholes("aten::div", Promoted(2), "quotient(a, b)").when(&[Says(2, "trunc"), Since(1, 8), Divides(1)]),
-    reals("aten::floor_divide", Promoted(2), "floor_quotient(a, b)")
-        .whole("quotient_down(a, b)")
+    floats("aten::div", Promoted(2), "trunc(a / b)").when(&[Says(2, "trunc"), Since(1, 8), OfFloats, OfOneType(2), Wide]),
+    integers("aten::div", Promoted(2), "quotient(a, b)").when(&[Says(2, "trunc"), Since(1, 8), Divides(1)]),
+    floats("aten::floor_divide", Promoted(2), "floor_quotient(a, b)")
+        .integer("quotient_down(a, b)")
         .factors(1)
         .when(&[Since(1, 13), Divides(1)]),
-    wholes("aten::floor_divide", Promoted(2), "quotient(a, b)").when(&[Before(1, 13), Divides(1)]),
-    reals("aten::fmod", Promoted(2), "fmod(a, b)").whole("rest(a, b)").when(&[Divides(1)]),
-    reals("aten::remainder", Promoted(2), "remainder(a, b)").whole("rest_up(a, b)").when(&[Divides(1)]),
+    integers("aten::floor_divide", Promoted(2), "quotient(a, b)").when(&[Before(1, 13), Divides(1)]),
+    floats("aten::fmod", Promoted(2), "fmod(a, b)").integer("rest(a, b)").when(&[Divides(1)]),
+    floats("aten::remainder", Promoted(2), "remainder(a, b)").integer("rest_up(a, b)").when(&[Divides(1)]),
     all("aten::pow", Promoted(2), "a * a").when(&[Is(1, 2.0)]),
     // The power of -0.0, and that of minus infinity, equal those of the square root; `Half` uses
     // `pow`.
-    reals("aten::pow", Promoted(2), "sqrt(a)").when(&[Is(1, 0.5), IsNotOf(DType::Half)]),
-    reals("aten::pow", Promoted(2), "rsqrt(a)").when(&[Is(1, -0.5), IsNotOf(DType::Half)]),
-    reals("aten::pow", Promoted(2), "pow(a, b)").whole("raised(a, b)").when(&[Since(1, 6), IsNumber(0), Natural(1)]).in_a_row(),
-    reals("aten::pow", Promoted(2), "pow(a, b)").whole("raised(a, b)").when(&[Since(1, 6), Fits(1), Natural(1)]),
-    reals("aten::pow", Promoted(2), "pow(a, b)").when(&[Before(1, 6), Fits(1)]),
-    reals("aten::float_power", Cast(DType::Double), "a * a").when(&[Is(1, 2.0)]),
-    reals("aten::float_power", Cast(DType::Double), "sqrt(a)").when(&[Is(1, 0.5)]),
-    reals("aten::float_power", Cast(DType::Double), "rsqrt(a)").when(&[Is(1, -0.5)]),
+    floats("aten::pow", Promoted(2), "sqrt(a)").when(&[Is(1, 0.5), IsNotOf(DType::Half)]),
+    floats("aten::pow", Promoted(2), "rsqrt(a)").when(&[Is(1, -0.5), IsNotOf(DType::Half)]),
+    floats("aten::pow", Promoted(2), "pow(a, b)").integer("raised(a, b)").when(&[Since(1, 6), IsNumber(0), Natural(1)]).in_a_row(),
+    floats("aten::pow", Promoted(2), "pow(a, b)").integer("raised(a, b)").when(&[Since(1, 6), Fits(1), Natural(1)]),
+    floats("aten::pow", Promoted(2), "pow(a, b)").when(&[Before(1, 6), Fits(1)]),
+    floats("aten::float_power", Cast(DType::Double), "a * a").when(&[Is(1, 2.0)]),
+    floats("aten::float_power", Cast(DType::Double), "sqrt(a)").when(&[Is(1, 0.5)]),
+    floats("aten::float_power", Cast(DType::Double), "rsqrt(a)").when(&[Is(1, -0.5)]),
     all("aten::float_power", Cast(DType::Double), "pow(a, b)"),
-    reals("aten::atan2", RealPromoted(2), "atan2(a, b)"),
-    reals("aten::hypot", Promoted(2), "hypot(a, b)"),
-    reals("aten::copysign", RealPromoted(2), "signed(a, b)"),
-    reals("aten::logaddexp", Promoted(2), LOGADDEXP),
-    reals("aten::logaddexp2", Promoted(2), LOGADDEXP2),
-    reals("aten::xlogy", RealPromoted(2), XLOGY),
+    floats("aten::atan2", FloatPromoted(2), "atan2(a, b)"),
+    floats("aten::hypot", Promoted(2), "hypot(a, b)"),
+    floats("aten::copysign", FloatPromoted(2), "signed(a, b)"),
+    floats("aten::logaddexp", Promoted(2), LOGADDEXP),
+    floats("aten::logaddexp2", Promoted(2), LOGADDEXP2),
+    floats("aten::xlogy", FloatPromoted(2), XLOGY),
     all("aten::heaviside", Promoted(2), "a == 0 ? b : a > 0").when(&[OfOneType(2)]),
-    all("aten::fmax", Promoted(2), MAX).real(FMAX),
-    all("aten::fmin", Promoted(2), MIN).real(FMIN),
+    all("aten::fmax", Promoted(2), MAX).float(FMAX),
+    all("aten::fmin", Promoted(2), MIN).float(FMIN),
     // Before 1.5 a NaN of the first operand is lost.
     all("aten::max", Promoted(2), MAX).when(&[Before(1, 5)]),
-    all("aten::max", Promoted(2), MAX).real("larger(a, b)"),
+    all("aten::max", Promoted(2), MAX).float("larger(a, b)"),
     all("aten::min", Promoted(2), MIN).when(&[Before(1, 5)]),
-    all("aten::min", Promoted(2), MIN).real("smaller(a, b)"),
-    all("aten::maximum", Promoted(2), MAX).real("larger(a, b)"),
-    all("aten::minimum", Promoted(2), MIN).real("smaller(a, b)"),
-    numbers("aten::addcmul", Promoted(3), "a + d * b * c").real("fma(d * b, c, a)").factors(3).or(&[(3, 1.0)]).when(&[FitsWide(3)]),
-    reals("aten::addcdiv", Promoted(3), "a + d * b / c").factors(3).or(&[(3, 1.0)]).when(&[FitsWide(3)]),
-    reals("aten::lerp", Kept, "absolute(c) < 0.5 ? fma(c, b - a, a) : fma(c - 1, b - a, b)").when(&[OfOneType(3), FitsWide(2)]),
+    all("aten::min", Promoted(2), MIN).float("smaller(a, b)"),
+    all("aten::maximum", Promoted(2), MAX).float("larger(a, b)"),
+    all("aten::minimum", Promoted(2), MIN).float("smaller(a, b)"),
+    numbers("aten::addcmul", Promoted(3), "a + d * b * c").float("fma(d * b, c, a)").factors(3).or(&[(3, 1.0)]).when(&[FitsWide(3)]),
+    floats("aten::addcdiv", Promoted(3), "a + d * b / c").factors(3).or(&[(3, 1.0)]).when(&[FitsWide(3)]),
+    floats("aten::lerp", Kept, "absolute(c) < 0.5 ? fma(c, b - a, a) : fma(c - 1, b - a, b)").when(&[OfOneType(3), FitsWide(2)]),
     // ---- bounds
     // Bounds out of the range of the type wrap, have no effect or raise, depending on the release:
     // the interpreter handles them.
@@ -309,120 +309,120 @@ const ROWS: &[Formula] = &[
     // For integer bounds that cross, GCC 12 at -O1 returns the lower bound for all elements if it
     // is tested first.
     numbers("aten::clamp", Kept, "(a >= b) & (a > c) ? c : a < b ? b : a").when(&[Before(1, 5), Held(1), Held(2)]),
-    all("aten::clamp", Promoted(2), MAX).real("larger(a, b)").when(&[Since(1, 12), Missing(2), Fits(1)]),
-    all("aten::clamp", Promoted(3), "a < c ? a : c").real("smaller(a, c)").when(&[Since(1, 12), Missing(1), Fits(2)]),
+    all("aten::clamp", Promoted(2), MAX).float("larger(a, b)").when(&[Since(1, 12), Missing(2), Fits(1)]),
+    all("aten::clamp", Promoted(3), "a < c ? a : c").float("smaller(a, c)").when(&[Since(1, 12), Missing(1), Fits(2)]),
     numbers("aten::clamp", Promoted(3), "(a > b ? a : b) < c ? (a > b ? a : b) : c")
-        .real("smaller(larger(a, b), c)")
+        .float("smaller(larger(a, b), c)")
         .when(&[Since(1, 12), Fits(1), Fits(2)]),
-    all("aten::clamp_min", Promoted(2), MAX).real("larger(a, b)").when(&[Since(1, 12), Fits(1)]),
-    all("aten::clamp_max", Promoted(2), MIN).real("smaller(a, b)").when(&[Since(1, 12), Fits(1)]),
+    all("aten::clamp_min", Promoted(2), MAX).float("larger(a, b)").when(&[Since(1, 12), Fits(1)]),
+    all("aten::clamp_max", Promoted(2), MIN).float("smaller(a, b)").when(&[Since(1, 12), Fits(1)]),
     // Since 1.9 it is a clamp, which keeps -0.0.
     numbers("aten::relu", Kept, "a <= 0 ? 0 : a").when(&[Before(1, 9)]),
-    numbers("aten::relu", Kept, "a < 0 ? 0 : a").real("larger(a, 0.0)"),
+    numbers("aten::relu", Kept, "a < 0 ? 0 : a").float("larger(a, 0.0)"),
     numbers("aten::threshold", Kept, "a <= b ? c : a").when(&[Held(1), Held(2), Fits(1), Fits(2)]),
-    reals("aten::hardtanh", Kept, "a < b ? b : a > c ? c : a").or(&[(1, -1.0), (2, 1.0)]).when(&[Before(1, 5), Fits(1), Fits(2)]),
-    reals("aten::hardtanh", Kept, "smaller(larger(a, b), c)").or(&[(1, -1.0), (2, 1.0)]).when(&[Fits(1), Fits(2)]),
-    reals("aten::relu6", Kept, "a < 0 ? 0 : a > 6 ? 6 : a"),
-    reals("aten::leaky_relu", Kept, "a > 0 ? a : a * b").or(&[(1, 0.01)]).when(&[FitsWide(1)]),
+    floats("aten::hardtanh", Kept, "a < b ? b : a > c ? c : a").or(&[(1, -1.0), (2, 1.0)]).when(&[Before(1, 5), Fits(1), Fits(2)]),
+    floats("aten::hardtanh", Kept, "smaller(larger(a, b), c)").or(&[(1, -1.0), (2, 1.0)]).when(&[Fits(1), Fits(2)]),
+    floats("aten::relu6", Kept, "a < 0 ? 0 : a > 6 ? 6 : a"),
+    floats("aten::leaky_relu", Kept, "a > 0 ? a : a * b").or(&[(1, 0.01)]).when(&[FitsWide(1)]),
     // The bound is a number of the element type.
-    reals("aten::hardshrink", Kept, "(a >= -b) & (a <= b) ? 0 : a").factors(usize::MAX).or(&[(1, 0.5)]).when(&[Fits(1)]),
+    floats("aten::hardshrink", Kept, "(a >= -b) & (a <= b) ? 0 : a").factors(usize::MAX).or(&[(1, 0.5)]).when(&[Fits(1)]),
     // Before 2.6 a NaN is lost.
-    reals("aten::softshrink", Kept, "a > b ? a - b : a < -b ? a + b : a != a ? a : 0")
+    floats("aten::softshrink", Kept, "a > b ? a - b : a < -b ? a + b : a != a ? a : 0")
         .factors(usize::MAX)
         .or(&[(1, 0.5)])
         .when(&[Since(2, 6), From(1, 0.0), Fits(1)]),
     all("aten::nan_to_num", Kept, "a")
-        .real("a != a ? b : a - a == 0 ? a : a > 0 ? c : d")
+        .float("a != a ? b : a - a == 0 ? a : a > 0 ? c : d")
         .or(&[(1, 0.0), (2, f64::INFINITY), (3, f64::NEG_INFINITY)]),
     // ---- the type is kept
     numbers("aten::neg", Kept, "-a"),
-    numbers("aten::abs", Kept, "a < 0 ? -a : a").real("absolute(a)"),
+    numbers("aten::abs", Kept, "a < 0 ? -a : a").float("absolute(a)"),
     all("aten::sign", Kept, "(a > 0) - (a < 0)"),
     all("aten::sgn", Kept, "(a > 0) - (a < 0)"),
-    numbers("aten::floor", Kept, "a").real("floor(a)"),
-    numbers("aten::ceil", Kept, "a").real("ceil(a)"),
-    numbers("aten::trunc", Kept, "a").real("trunc(a)"),
-    numbers("aten::round", Kept, "a").real("roundeven(a)").when(&[Missing(1)]),
-    reals("aten::frac", Kept, "a - trunc(a)"),
+    numbers("aten::floor", Kept, "a").float("floor(a)"),
+    numbers("aten::ceil", Kept, "a").float("ceil(a)"),
+    numbers("aten::trunc", Kept, "a").float("trunc(a)"),
+    numbers("aten::round", Kept, "a").float("roundeven(a)").when(&[Missing(1)]),
+    floats("aten::frac", Kept, "a - trunc(a)"),
     numbers("aten::square", Kept, "a * a"),
     // ---- integers become floats
-    reals("aten::exp", Real, "exp(a)"),
-    reals("aten::exp2", Real, "pow(2.0, a)"),
-    reals("aten::expm1", Real, "expm1(a)"),
-    reals("aten::log", Real, "log(a)"),
-    reals("aten::log2", Real, "log2(a)"),
-    reals("aten::log10", Real, "log10(a)"),
-    reals("aten::log1p", Real, "log1p(a)"),
-    reals("aten::sqrt", Real, "sqrt(a)"),
-    reals("aten::rsqrt", Real, "rsqrt(a)"),
-    reals("aten::reciprocal", Real, "1 / a"),
-    reals("aten::sin", Real, "sin(a)"),
-    reals("aten::cos", Real, "cos(a)"),
-    reals("aten::tan", Real, "tan(a)"),
-    reals("aten::asin", Real, "asin(a)"),
-    reals("aten::acos", Real, "acos(a)"),
-    reals("aten::atan", Real, "atan(a)"),
-    reals("aten::sinh", Real, "sinh(a)"),
-    reals("aten::cosh", Real, "cosh(a)"),
-    reals("aten::tanh", Real, "tanh(a)"),
-    reals("aten::asinh", Real, "asinh(a)"),
-    reals("aten::acosh", Real, "acosh(a)"),
-    reals("aten::atanh", Real, "atanh(a)"),
-    reals("aten::sigmoid", Real, "sigmoid(a)"),
+    floats("aten::exp", Real, "exp(a)"),
+    floats("aten::exp2", Real, "pow(2.0, a)"),
+    floats("aten::expm1", Real, "expm1(a)"),
+    floats("aten::log", Real, "log(a)"),
+    floats("aten::log2", Real, "log2(a)"),
+    floats("aten::log10", Real, "log10(a)"),
+    floats("aten::log1p", Real, "log1p(a)"),
+    floats("aten::sqrt", Real, "sqrt(a)"),
+    floats("aten::rsqrt", Real, "rsqrt(a)"),
+    floats("aten::reciprocal", Real, "1 / a"),
+    floats("aten::sin", Real, "sin(a)"),
+    floats("aten::cos", Real, "cos(a)"),
+    floats("aten::tan", Real, "tan(a)"),
+    floats("aten::asin", Real, "asin(a)"),
+    floats("aten::acos", Real, "acos(a)"),
+    floats("aten::atan", Real, "atan(a)"),
+    floats("aten::sinh", Real, "sinh(a)"),
+    floats("aten::cosh", Real, "cosh(a)"),
+    floats("aten::tanh", Real, "tanh(a)"),
+    floats("aten::asinh", Real, "asinh(a)"),
+    floats("aten::acosh", Real, "acosh(a)"),
+    floats("aten::atanh", Real, "atanh(a)"),
+    floats("aten::sigmoid", Real, "sigmoid(a)"),
     // For 16-bit floats eager mode rounds each step.
-    reals("aten::logit", Real, "log(a / (1 - a))").when(&[Wide, Missing(1)]),
+    floats("aten::logit", Real, "log(a / (1 - a))").when(&[Wide, Missing(1)]),
     // Negative bounds mean no bounds.
-    reals(
+    floats(
         "aten::logit",
         Real,
         "log(((b >= 0) & (a < b) ? b : (b >= 0) & (a > 1 - b) ? 1 - b : a) / (1 - ((b >= 0) & (a < b) ? b : (b >= 0) & (a > 1 - b) ? 1 - b : a)))",
     )
     .when(&[Wide, FitsWide(1)]),
-    reals("aten::sinc", Real, "a == 0 ? 1 : sin(3.141592653589793 * a) / (3.141592653589793 * a)"),
-    reals("aten::deg2rad", Real, "a * 0.017453292519943295"),
-    reals("aten::rad2deg", Real, "a * 57.29577951308232"),
-    reals("aten::erf", Real, "erf(a)"),
-    reals("aten::erfc", Real, "erfc(a)"),
-    reals("aten::lgamma", Real, "lgamma(a)"),
+    floats("aten::sinc", Real, "a == 0 ? 1 : sin(3.141592653589793 * a) / (3.141592653589793 * a)"),
+    floats("aten::deg2rad", Real, "a * 0.017453292519943295"),
+    floats("aten::rad2deg", Real, "a * 57.29577951308232"),
+    floats("aten::erf", Real, "erf(a)"),
+    floats("aten::erfc", Real, "erfc(a)"),
+    floats("aten::lgamma", Real, "lgamma(a)"),
     // ---- activations that PyTorch's fuser does not take
-    reals("aten::silu", Kept, "silu(a)"),
+    floats("aten::silu", Kept, "silu(a)"),
     // `x Phi(x)`, computed from the complement to keep precision where it is small.
-    reals("aten::gelu", Kept, "0.5 * a * erfc(-0.70710678118654752 * a)").when(&[Missing(1)]),
-    reals("aten::gelu", Kept, "0.5 * a * erfc(-0.70710678118654752 * a)").when(&[Says(1, "none")]),
+    floats("aten::gelu", Kept, "0.5 * a * erfc(-0.70710678118654752 * a)").when(&[Missing(1)]),
+    floats("aten::gelu", Kept, "0.5 * a * erfc(-0.70710678118654752 * a)").when(&[Says(1, "none")]),
     // `(1 + tanh(u)) / 2` is the logistic function of `2u`; 1.5957... is `2 sqrt(2 / pi)`.
-    reals("aten::gelu", Kept, "a * sigmoid(1.5957691216057308 * fma(0.044715 * a, a * a, a))").when(&[Says(1, "tanh")]),
-    reals("aten::softplus", Kept, "a * b > c ? a : log1p(exp(a * b)) / b").or(&[(1, 1.0), (2, 20.0)]).when(&[FitsWide(1), FitsWide(2)]),
-    reals("aten::hardsigmoid", Kept, "(a + 3 < 0 ? 0 : a + 3 > 6 ? 6 : a + 3) / 6"),
-    reals("aten::hardswish", Kept, "a * (a + 3 < 0 ? 0 : a + 3 > 6 ? 6 : a + 3) / 6"),
-    reals("aten::elu", Kept, "(a > 0 ? a : b * expm1(a * d)) * c").or(&[(1, 1.0), (2, 1.0), (3, 1.0)]).when(&[FitsWide(1), FitsWide(2), FitsWide(3)]),
-    reals("aten::mish", Kept, "a * tanh(log1p(exp(a)))"),
-    reals("aten::celu", Kept, "a > 0 ? a : b * expm1(a * (1 / b))").or(&[(1, 1.0)]).when(&[IsNot(1, 0.0), FitsWide(1)]),
-    reals("aten::selu", Kept, "(a > 0 ? a : 1.6732632423543772 * expm1(a)) * 1.0507009873554805"),
-    reals("aten::log_sigmoid", Kept, "(a < 0 ? a : 0) - log1p(exp(-absolute(a)))").in_a_row().when(&[Since(1, 5)]),
+    floats("aten::gelu", Kept, "a * sigmoid(1.5957691216057308 * fma(0.044715 * a, a * a, a))").when(&[Says(1, "tanh")]),
+    floats("aten::softplus", Kept, "a * b > c ? a : log1p(exp(a * b)) / b").or(&[(1, 1.0), (2, 20.0)]).when(&[FitsWide(1), FitsWide(2)]),
+    floats("aten::hardsigmoid", Kept, "(a + 3 < 0 ? 0 : a + 3 > 6 ? 6 : a + 3) / 6"),
+    floats("aten::hardswish", Kept, "a * (a + 3 < 0 ? 0 : a + 3 > 6 ? 6 : a + 3) / 6"),
+    floats("aten::elu", Kept, "(a > 0 ? a : b * expm1(a * d)) * c").or(&[(1, 1.0), (2, 1.0), (3, 1.0)]).when(&[FitsWide(1), FitsWide(2), FitsWide(3)]),
+    floats("aten::mish", Kept, "a * tanh(log1p(exp(a)))"),
+    floats("aten::celu", Kept, "a > 0 ? a : b * expm1(a * (1 / b))").or(&[(1, 1.0)]).when(&[IsNot(1, 0.0), FitsWide(1)]),
+    floats("aten::selu", Kept, "(a > 0 ? a : 1.6732632423543772 * expm1(a)) * 1.0507009873554805"),
+    floats("aten::log_sigmoid", Kept, "(a < 0 ? a : 0) - log1p(exp(-absolute(a)))").in_a_row().when(&[Since(1, 5)]),
     // ---- gradients of activations; the incoming gradient and the operand have one element type
-    reals("aten::tanh_backward", Promoted(2), "a * (1 - b * b)"),
-    reals("aten::sigmoid_backward", Promoted(2), "a * (1 - b) * b"),
+    floats("aten::tanh_backward", Promoted(2), "a * (1 - b * b)"),
+    floats("aten::sigmoid_backward", Promoted(2), "a * (1 - b) * b"),
     numbers("aten::threshold_backward", Kept, "b <= c ? 0 : a").factors(2).when(&[OfOneType(2), Held(2), Fits(2)]),
-    reals("aten::hardtanh_backward", Kept, "(b <= c) | (b >= d) ? 0 : a")
+    floats("aten::hardtanh_backward", Kept, "(b <= c) | (b >= d) ? 0 : a")
         .factors(2)
         .when(&[OfOneType(2), Fits(2), Fits(3)]),
-    reals("aten::leaky_relu_backward", Kept, "b > 0 ? a : a * c").factors(2).when(&[OfOneType(2), Missing(3)]),
-    reals("aten::leaky_relu_backward", Kept, "b > 0 ? a : a * c").factors(2).when(&[OfOneType(2), Is(3, 0.0)]),
-    reals("aten::leaky_relu_backward", Kept, "b > 0 ? a : a * c").factors(2).when(&[OfOneType(2), From(2, 0.0)]),
-    reals("aten::elu_backward", Kept, "f <= 0 ? a * d * (b * c) * exp(f * d) : a * c")
+    floats("aten::leaky_relu_backward", Kept, "b > 0 ? a : a * c").factors(2).when(&[OfOneType(2), Missing(3)]),
+    floats("aten::leaky_relu_backward", Kept, "b > 0 ? a : a * c").factors(2).when(&[OfOneType(2), Is(3, 0.0)]),
+    floats("aten::leaky_relu_backward", Kept, "b > 0 ? a : a * c").factors(2).when(&[OfOneType(2), From(2, 0.0)]),
+    floats("aten::elu_backward", Kept, "f <= 0 ? a * d * (b * c) * exp(f * d) : a * c")
         .when(&[OfOneType(6), Is(4, 0.0)]),
-    reals("aten::elu_backward", Kept, "f <= 0 ? a * d * (f + b * c) : a * c")
+    floats("aten::elu_backward", Kept, "f <= 0 ? a * d * (f + b * c) : a * c")
         .when(&[OfOneType(6), Is(4, 1.0), From(1, 0.0)]),
-    reals("aten::hardshrink_backward", Kept, SHRINK_BACKWARD).factors(usize::MAX).when(&[OfOneType(2), Fits(2)]),
-    reals("aten::softshrink_backward", Kept, SHRINK_BACKWARD).factors(usize::MAX).when(&[OfOneType(2), Fits(2)]),
-    reals("aten::silu_backward", Kept, "a * sigmoid(b) * (1 + b * (1 - sigmoid(b)))").when(&[OfOneType(2)]),
-    reals("aten::gelu_backward", Kept, GELU_BACKWARD).when(&[OfOneType(2), Missing(2)]),
-    reals("aten::gelu_backward", Kept, GELU_BACKWARD).when(&[OfOneType(2), Says(2, "none")]),
-    reals("aten::gelu_backward", Kept, GELU_TANH_BACKWARD).when(&[OfOneType(2), Says(2, "tanh")]),
+    floats("aten::hardshrink_backward", Kept, SHRINK_BACKWARD).factors(usize::MAX).when(&[OfOneType(2), Fits(2)]),
+    floats("aten::softshrink_backward", Kept, SHRINK_BACKWARD).factors(usize::MAX).when(&[OfOneType(2), Fits(2)]),
+    floats("aten::silu_backward", Kept, "a * sigmoid(b) * (1 + b * (1 - sigmoid(b)))").when(&[OfOneType(2)]),
+    floats("aten::gelu_backward", Kept, GELU_BACKWARD).when(&[OfOneType(2), Missing(2)]),
+    floats("aten::gelu_backward", Kept, GELU_BACKWARD).when(&[OfOneType(2), Says(2, "none")]),
+    floats("aten::gelu_backward", Kept, GELU_TANH_BACKWARD).when(&[OfOneType(2), Says(2, "tanh")]),
     // The factor 1/6 is of single precision, also for doubles.
-    reals("aten::hardsigmoid_backward", Kept, "(b > -3) & (b < 3) ? a * 0.1666666716337204 : 0").when(&[OfOneType(2)]),
-    reals("aten::hardswish_backward", Kept, "b <= -3 ? 0 : b < 3 ? a * (b / 3 + 0.5) : a").when(&[OfOneType(2)]),
-    reals("aten::softplus_backward", Kept, "b * c > d ? a : a * exp(b * c) / (exp(b * c) + 1)")
+    floats("aten::hardsigmoid_backward", Kept, "(b > -3) & (b < 3) ? a * 0.1666666716337204 : 0").when(&[OfOneType(2)]),
+    floats("aten::hardswish_backward", Kept, "b <= -3 ? 0 : b < 3 ? a * (b / 3 + 0.5) : a").when(&[OfOneType(2)]),
+    floats("aten::softplus_backward", Kept, "b * c > d ? a : a * exp(b * c) / (exp(b * c) + 1)")
         .factors(2)
         .when(&[OfOneType(2), Missing(4)]),
     // ---- comparisons and logic
@@ -435,22 +435,22 @@ const ROWS: &[Formula] = &[
     all("aten::logical_and", Compared, "(a != 0) & (b != 0)"),
     all("aten::logical_or", Compared, "(a != 0) | (b != 0)"),
     all("aten::logical_xor", Compared, "(a != 0) != (b != 0)"),
-    all("aten::logical_not", Asked, "a == 0"),
-    all("aten::isnan", Asked, "a != a"),
-    all("aten::isfinite", Asked, "a == a").real("a - a == 0"),
-    all("aten::isinf", Asked, "a != a").real("(a == a) & (a - a != 0)"),
-    all("aten::isposinf", Asked, "a != a").real("(a - a != 0) & (a > 0)"),
-    all("aten::isneginf", Asked, "a != a").real("(a - a != 0) & (a < 0)"),
-    all("aten::signbit", Asked, "a < 0").real("signed(1.0, a) < 0"),
+    all("aten::logical_not", Predicate, "a == 0"),
+    all("aten::isnan", Predicate, "a != a"),
+    all("aten::isfinite", Predicate, "a == a").float("a - a == 0"),
+    all("aten::isinf", Predicate, "a != a").float("(a == a) & (a - a != 0)"),
+    all("aten::isposinf", Predicate, "a != a").float("(a - a != 0) & (a > 0)"),
+    all("aten::isneginf", Predicate, "a != a").float("(a - a != 0) & (a < 0)"),
+    all("aten::signbit", Predicate, "a < 0").float("signed(1.0, a) < 0"),
     all("aten::where", Chosen, "a ? b : c").when(&[FitsWide(1), FitsWide(2)]),
-    reals("aten::masked_fill", Kept, "b ? c : a").when(&[Fits(2)]).in_a_row(),
-    all("aten::__and__", Promoted(2), "a & b").real(""),
-    all("aten::__or__", Promoted(2), "a | b").real(""),
-    all("aten::__xor__", Promoted(2), "a ^ b").real(""),
-    all("aten::bitwise_and", Promoted(2), "a & b").real(""),
-    all("aten::bitwise_or", Promoted(2), "a | b").real(""),
-    all("aten::bitwise_xor", Promoted(2), "a ^ b").real(""),
-    numbers("aten::bitwise_not", Kept, "~a").real("").truth("a == 0"),
+    floats("aten::masked_fill", Kept, "b ? c : a").when(&[Fits(2)]).in_a_row(),
+    all("aten::__and__", Promoted(2), "a & b").float(""),
+    all("aten::__or__", Promoted(2), "a | b").float(""),
+    all("aten::__xor__", Promoted(2), "a ^ b").float(""),
+    all("aten::bitwise_and", Promoted(2), "a & b").float(""),
+    all("aten::bitwise_or", Promoted(2), "a | b").float(""),
+    all("aten::bitwise_xor", Promoted(2), "a ^ b").float(""),
+    numbers("aten::bitwise_not", Kept, "~a").float("").boolean("a == 0"),
     // ---- results with the shape of their operand, which is not read otherwise
     all("aten::zeros_like", Kept, "a != a ? 0 : 0").when(LIKE),
     all("aten::zeros_like", Kept, "a != a ? 0 : 0").when(PRESERVING),
@@ -459,8 +459,8 @@ const ROWS: &[Formula] = &[
     all("aten::ones_like", Kept, "a != a ? 1 : 1").when(PRESERVING),
     all("aten::ones_like", Kept, "a != a ? 1 : 1").when(IN_A_ROW).in_a_row(),
     // ---- conversions
-    all("aten::to", Said(1), "a").when(CONVERTED),
-    all("aten::to", Said(1), "a").when(CONVERTED_PRESERVING),
+    all("aten::to", Named(1), "a").when(CONVERTED),
+    all("aten::to", Named(1), "a").when(CONVERTED_PRESERVING),
     all("aten::to", Like, "a").when(CONVERTED_LIKE),
     all("aten::to", Like, "a").when(CONVERTED_LIKE_PRESERVING),
     all("aten::type_as", Like, "a"),
@@ -506,7 +506,7 @@ const LIGHT: &[&str] = &[
 ];
 
 /// Whether a formula calls an expensive function.
-pub fn is_heavy(formula: &str) -> bool {
+pub fn is_expensive(formula: &str) -> bool {
     let words = formula.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '.'));
     let is_name = |word: &&str| word.len() > 1 && word.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     words.filter(is_name).any(|name| !LIGHT.contains(&name))

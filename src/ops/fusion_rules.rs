@@ -22,7 +22,7 @@ pub struct FusionRow {
     /// broadcast together.
     pub like_first: bool,
     /// Whether it is a reduction, see [`super::recipes`].
-    pub folds: bool,
+    pub reduces: bool,
     /// Whether it reads no element, only the sizes of the first tensor: not worth a kernel of its
     /// own.
     pub fills: bool,
@@ -37,8 +37,8 @@ impl FusionRow {
         FusionRow { like_first: true, ..self }
     }
 
-    const fn folds(self) -> FusionRow {
-        FusionRow { folds: true, level: 2, ..self }
+    const fn reduces(self) -> FusionRow {
+        FusionRow { reduces: true, level: 2, ..self }
     }
 
     const fn fills(self) -> FusionRow {
@@ -46,7 +46,7 @@ impl FusionRow {
     }
 
     fn fits(&self, schema: &Schema) -> bool {
-        let is_computed = match self.folds {
+        let is_computed = match self.reduces {
             true => !recipes(schema).is_empty(),
             false => {
                 schema.formals.iter().any(|formal| formal.ty.is_tensor())
@@ -59,7 +59,7 @@ impl FusionRow {
 }
 
 const fn row(kinds: &'static [&'static str], overloads: &'static [&'static str]) -> FusionRow {
-    FusionRow { kinds, overloads, level: 1, like_first: false, folds: false, fills: false }
+    FusionRow { kinds, overloads, level: 1, like_first: false, reduces: false, fills: false }
 }
 
 /// The row of an overload; `None` if it cannot be part of a kernel. The first lookup of an overload
@@ -128,18 +128,18 @@ pub const FUSIBLE: &[FusionRow] = &[
     row(&["aten::silu_backward", "aten::gelu_backward", "aten::softplus_backward"], PLAIN).level(2),
     row(&["aten::hardsigmoid_backward", "aten::hardswish_backward", "aten::hardshrink_backward", "aten::softshrink_backward"], PLAIN).level(2),
     // Reductions.
-    row(&["aten::sum"], &["", "dim_IntList"]).folds(),
-    row(&["aten::mean"], &["", "dim"]).folds(),
-    row(&["aten::prod"], &["", "dim_int"]).folds(),
-    row(&["aten::amax", "aten::amin", "aten::max", "aten::min", "aten::logsumexp"], PLAIN).folds(),
-    row(&["aten::var", "aten::std"], &["", "dim", "correction"]).folds(),
-    row(&["aten::softmax", "aten::log_softmax"], &["", "int"]).folds().like_first(),
-    row(&["aten::layer_norm", "aten::native_layer_norm", "aten::native_layer_norm_backward"], PLAIN).folds().like_first(),
-    row(&["aten::batch_norm", "aten::native_batch_norm"], PLAIN).folds().like_first(),
-    row(&["aten::var_mean", "aten::std_mean"], &["", "dim", "correction"]).folds(),
-    row(&["aten::aminmax", "aten::argmax", "aten::argmin"], PLAIN).folds(),
-    row(&["aten::max", "aten::min"], &["dim"]).folds(),
-    row(&["aten::cumsum", "aten::cumprod"], PLAIN).folds().like_first(),
+    row(&["aten::sum"], &["", "dim_IntList"]).reduces(),
+    row(&["aten::mean"], &["", "dim"]).reduces(),
+    row(&["aten::prod"], &["", "dim_int"]).reduces(),
+    row(&["aten::amax", "aten::amin", "aten::max", "aten::min", "aten::logsumexp"], PLAIN).reduces(),
+    row(&["aten::var", "aten::std"], &["", "dim", "correction"]).reduces(),
+    row(&["aten::softmax", "aten::log_softmax"], &["", "int"]).reduces().like_first(),
+    row(&["aten::layer_norm", "aten::native_layer_norm", "aten::native_layer_norm_backward"], PLAIN).reduces().like_first(),
+    row(&["aten::batch_norm", "aten::native_batch_norm"], PLAIN).reduces().like_first(),
+    row(&["aten::var_mean", "aten::std_mean"], &["", "dim", "correction"]).reduces(),
+    row(&["aten::aminmax", "aten::argmax", "aten::argmin"], PLAIN).reduces(),
+    row(&["aten::max", "aten::min"], &["dim"]).reduces(),
+    row(&["aten::cumsum", "aten::cumprod"], PLAIN).reduces().like_first(),
 ];
 
 /// Pointwise operators that no level takes: kinds, their pointwise overloads, and the reason.
@@ -151,9 +151,9 @@ const UNTAKEN: &[(&[&str], &[&str], &str)] = &[
     (&["aten::special_zeta"], &["", "other_scalar", "self_scalar"], UNKNOWN),
     (&["aten::ldexp"], &["Tensor"], UNKNOWN),
     (&["aten::angle", "aten::conj", "aten::real", "aten::imag", "aten::complex", "aten::polar"], PLAIN, "kernels have no complex arithmetic"),
-    (&["aten::gcd", "aten::lcm"], PLAIN, WHOLE),
-    (&["aten::bitwise_left_shift", "aten::bitwise_right_shift"], &["Tensor", "Tensor_Scalar", "Scalar_Tensor"], WHOLE),
-    (&["aten::__lshift__", "aten::__rshift__"], BOTH, WHOLE),
+    (&["aten::gcd", "aten::lcm"], PLAIN, NO_INTEGERS),
+    (&["aten::bitwise_left_shift", "aten::bitwise_right_shift"], &["Tensor", "Tensor_Scalar", "Scalar_Tensor"], NO_INTEGERS),
+    (&["aten::__lshift__", "aten::__rshift__"], BOTH, NO_INTEGERS),
     (&["aten::remainder"], &["Scalar_Tensor"], "its dividend, a number, cannot be an operand of a kernel"),
     (&["aten::masked_fill"], &["Tensor"], "its fill value may be out of range of the element type, which raises an exception"),
     (&["aten::prelu"], PLAIN, "its slopes are broadcast in another dimension than their own"),
@@ -162,7 +162,7 @@ const UNTAKEN: &[(&[&str], &[&str], &str)] = &[
 
 /// There is a formula, but none with accurate last digits in vector code.
 const UNKNOWN: &str = "it has no formula that is both accurate and branch-free";
-const WHOLE: &str = "it has no formula for integers";
+const NO_INTEGERS: &str = "it has no formula for integers";
 
 /// The reason why no level takes a pointwise overload; `None` if a level does, or if it is not
 /// pointwise.
@@ -214,8 +214,8 @@ mod tests {
     }
 
     #[test]
-    fn what_folds_has_a_recipe() {
-        for row in FUSIBLE.iter().filter(|row| row.folds) {
+    fn reductions_have_recipes() {
+        for row in FUSIBLE.iter().filter(|row| row.reduces) {
             for kind in row.kinds {
                 for overload in row.overloads {
                     let rows = declared(kind).into_iter().filter(|s| s.overload == *overload && row.fits(s));

@@ -241,7 +241,8 @@ static ALL: LazyLock<Table> = LazyLock::new(|| {
 });
 
 impl Table {
-    /// Adds what a head and the lines under it say. A word that is none is a mistake of the build, which a test of this file finds.
+    /// Adds what a head and the lines under it say. A word that is none is a mistake of the build,
+    /// which a test of this file finds.
     fn entry(&mut self, head: &'static str, text: Text) {
         let Some(function) = head.strip_prefix("def ") else { return self.row(head, text) };
         let (name, rest) = function.split_once('(').expect("a function has operands");
@@ -306,6 +307,21 @@ mod tests {
     use crate::ops;
 
     #[test]
+    fn a_function_has_one_body_in_each_release() {
+        let releases: Vec<Release> = ["1.3", "1.4", "1.5", "1.6", "1.7", "1.8", "1.9", "1.10", "1.11", "1.12", "1.13"]
+            .into_iter()
+            .chain(["2.0", "2.7", "2.8", "2.9", "2.10", "2.13", "2.14", "2.15"])
+            .map(|text| text.parse().expect("a release"))
+            .collect();
+        for (name, bodies) in &ALL.functions {
+            for &release in &releases {
+                let holds = |body: &&Function| body.eras.contains(&release.era()) && body.releases.covers(release);
+                assert!(bodies.iter().filter(holds).count() < 2, "{name} has two bodies in {release:?}");
+            }
+        }
+    }
+
+    #[test]
     fn each_key_is_an_overload_of_each_era_that_its_row_names() {
         assert!(ALL.rows.len() > 90, "the table is read");
         for (kind, keys) in &ALL.rows {
@@ -314,7 +330,8 @@ mod tests {
                 for &era in row.eras.iter().chain(&row.ours) {
                     let holds = |release: &Release| release.era() == era && row.releases.covers(*release);
                     let release = Release::all().find(holds).expect("a row holds in a release");
-                    // Versions between have overloads of the other era, which formulas call: `index_add` without `alpha`.
+                    // Versions between have overloads of the other era, which formulas call:
+                    // `index_add` without `alpha`.
                     let operator = ops::operator(era, *kind);
                     let mut schemas = operator.schemas.iter().chain(operator.elsewhere());
                     let find = match (row.is_for_halves, row.is_eager) {

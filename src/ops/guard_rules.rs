@@ -31,7 +31,7 @@ pub enum Settled {
         /// gradients: if it requires one, so does the result.
         free: &'static [usize],
         /// These may be any number if the first operand is floating point.
-        free_for_reals: &'static [usize],
+        free_for_floats: &'static [usize],
     },
     /// All properties of the first operand are known, guarded or not, and the others are constants.
     ByFirst,
@@ -71,10 +71,10 @@ impl GuardRow {
 }
 
 /// Operands that are settled, and any numbers.
-const WITH_NUMBERS: Settled = Settled::ByOperands { numbers: true, free: &[], free_for_reals: &[] };
+const WITH_NUMBERS: Settled = Settled::ByOperands { numbers: true, free: &[], free_for_floats: &[] };
 
 const fn but_for(free: &'static [usize]) -> Settled {
-    Settled::ByOperands { numbers: false, free, free_for_reals: &[] }
+    Settled::ByOperands { numbers: false, free, free_for_floats: &[] }
 }
 
 /// The table.
@@ -98,7 +98,7 @@ const ROWS: &[GuardRow] = &[
     row(&["aten::flatten", "aten::argmax", "aten::squeeze", "aten::avg_pool2d"], but_for(&[])),
     row(&["aten::multinomial"], but_for(&[2, 3])),
     row(&["aten::conv1d", "aten::conv2d", "aten::conv3d"], but_for(&[2, 6])),
-    row(&["aten::clamp"], Settled::ByOperands { numbers: false, free: &[], free_for_reals: &[1, 2] }),
+    row(&["aten::clamp"], Settled::ByOperands { numbers: false, free: &[], free_for_floats: &[1, 2] }),
     row(&["aten::slice", "aten::unsqueeze", "aten::max_pool1d", "aten::max_pool2d", "aten::max_pool3d"], Settled::ByFirst),
     row(&["aten::cat"], Settled::ByList),
     row(&["prim::ListUnpack"], Settled::ByChunks),

@@ -21,7 +21,7 @@ use std::sync::LazyLock;
 
 /// The reduction of a row of elements to one value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Fold {
+pub enum ReduceOp {
     /// Their sum. Integers wrap.
     Sum,
     /// Their product. Integers wrap.
@@ -44,15 +44,15 @@ pub enum Fold {
     PlaceOfSmallest,
 }
 
-impl Fold {
+impl ReduceOp {
     /// Whether it is an argmax or argmin.
-    pub fn is_place(self) -> bool {
+    pub fn is_arg_reduction(self) -> bool {
         matches!(self, PlaceOfLargest | PlaceOfSmallest)
     }
 
     /// Whether it selects one of the elements, so that there must be at least one.
     pub fn picks(self) -> bool {
-        self.is_place() || matches!(self, Largest | Smallest)
+        self.is_arg_reduction() || matches!(self, Largest | Smallest)
     }
 
     /// Whether it selects the largest.
@@ -99,9 +99,9 @@ pub enum Making {
     /// A value for each element, or for a row if the expression is constant in it.
     Each,
     /// One value of all elements of a row.
-    Whole(Fold),
+    Whole(ReduceOp),
     /// A scan: for each element the sum or product of those up to it.
-    Running(Fold),
+    Scan(ReduceOp),
     /// A column reduction: the sum of the elements at the same position of all rows, which no other
     /// line reads.
     Beside,
@@ -170,12 +170,12 @@ impl Recipe {
     }
 
     /// Whether it contains an argmax or argmin.
-    pub fn finds_places(&self) -> bool {
-        self.lines.iter().any(|line| matches!(line.1, Whole(fold) if fold.is_place()))
+    pub fn finds_indices(&self) -> bool {
+        self.lines.iter().any(|line| matches!(line.1, Whole(reduce) if reduce.is_arg_reduction()))
     }
 }
 
-const fn folded(kind: &'static str, elements: Elements, lines: &'static [Line]) -> Recipe {
+const fn reduced(kind: &'static str, elements: Elements, lines: &'static [Line]) -> Recipe {
     Recipe { kind, given: &[], says: &[], over: Over::Dims, elements, wide: "", lines, gives: "" }
 }
 
@@ -183,7 +183,7 @@ const fn rows(kind: &'static str, lines: &'static [Line]) -> Recipe {
     Recipe { kind, given: &[], says: &[], over: Over::Row, elements: Elements::Real, wide: "", lines, gives: "" }
 }
 
-const fn running(kind: &'static str, lines: &'static [Line]) -> Recipe {
+const fn scan(kind: &'static str, lines: &'static [Line]) -> Recipe {
     Recipe { elements: Elements::Summed, ..rows(kind, lines) }
 }
 
@@ -221,8 +221,8 @@ const fn of_norm(given: &'static [&'static str], lines: &'static [Line]) -> Reci
     Recipe { kind: "aten::native_layer_norm_backward", wide: "", ..recipe }.gives("ypq")
 }
 
-use Fold::*;
 use Making::*;
+use ReduceOp::*;
 
 const MEAN: Line = Line('m', Whole(Mean), "x");
 /// A mean that is updated element by element is NaN after an infinity.
@@ -250,17 +250,17 @@ const OF_PLAIN: &[Line] = &[NORMAL, Line('k', Each, "g"), CENTRE, SLOPE, OF_INPU
 
 /// The rows. The first of several rows for a kind whose conditions hold applies.
 const ROWS: &[Recipe] = &[
-    folded("aten::sum", Elements::Summed, &[Line('y', Whole(Sum), "x")]),
-    folded("aten::prod", Elements::Summed, &[Line('y', Whole(Product), "x")]),
-    folded("aten::mean", Elements::Real, &[Line('y', Whole(Mean), "x")]),
-    folded("aten::amax", Elements::Ordered, &[Line('y', Whole(Largest), "x")]),
-    folded("aten::amin", Elements::Ordered, &[Line('y', Whole(Smallest), "x")]),
-    folded("aten::max", Elements::Ordered, &[Line('y', Whole(Largest), "x")]),
-    folded("aten::min", Elements::Ordered, &[Line('y', Whole(Smallest), "x")]),
-    folded("aten::var", Elements::Real, &[Line('y', Whole(Variance), "x")]),
-    folded("aten::std", Elements::Real, &[Line('y', Whole(Deviation), "x")]),
+    reduced("aten::sum", Elements::Summed, &[Line('y', Whole(Sum), "x")]),
+    reduced("aten::prod", Elements::Summed, &[Line('y', Whole(Product), "x")]),
+    reduced("aten::mean", Elements::Real, &[Line('y', Whole(Mean), "x")]),
+    reduced("aten::amax", Elements::Ordered, &[Line('y', Whole(Largest), "x")]),
+    reduced("aten::amin", Elements::Ordered, &[Line('y', Whole(Smallest), "x")]),
+    reduced("aten::max", Elements::Ordered, &[Line('y', Whole(Largest), "x")]),
+    reduced("aten::min", Elements::Ordered, &[Line('y', Whole(Smallest), "x")]),
+    reduced("aten::var", Elements::Real, &[Line('y', Whole(Variance), "x")]),
+    reduced("aten::std", Elements::Real, &[Line('y', Whole(Deviation), "x")]),
     // A row of infinities only has no finite element to scale by.
-    folded(
+    reduced(
         "aten::logsumexp",
         Elements::Real,
         &[
@@ -272,8 +272,8 @@ const ROWS: &[Recipe] = &[
         ],
     )
     .wide("sl"),
-    running("aten::cumsum", &[Line('y', Running(Sum), "x")]),
-    running("aten::cumprod", &[Line('y', Running(Product), "x")]),
+    scan("aten::cumsum", &[Line('y', Scan(Sum), "x")]),
+    scan("aten::cumprod", &[Line('y', Scan(Product), "x")]),
     // One quotient per row: a quotient for each element costs half as much as its exponential.
     rows(
         "aten::softmax",
@@ -309,14 +309,14 @@ const ROWS: &[Recipe] = &[
     of_norm(&["bias"], OF_PLAIN),
     of_norm(&[], OF_PLAIN),
     // ---- several results
-    folded("aten::var_mean", Elements::Real, &[Line('v', Whole(Variance), "x"), MEAN, UPDATED]).gives("vu"),
-    folded("aten::std_mean", Elements::Real, &[Line('v', Whole(Deviation), "x"), MEAN, UPDATED]).gives("vu"),
-    folded("aten::aminmax", Elements::Ordered, &[LOW, HIGH]).gives("lh"),
+    reduced("aten::var_mean", Elements::Real, &[Line('v', Whole(Variance), "x"), MEAN, UPDATED]).gives("vu"),
+    reduced("aten::std_mean", Elements::Real, &[Line('v', Whole(Deviation), "x"), MEAN, UPDATED]).gives("vu"),
+    reduced("aten::aminmax", Elements::Ordered, &[LOW, HIGH]).gives("lh"),
     // ---- argmax and argmin
-    folded("aten::argmax", Elements::Ordered, &[Line('y', Whole(PlaceOfLargest), "x")]),
-    folded("aten::argmin", Elements::Ordered, &[Line('y', Whole(PlaceOfSmallest), "x")]),
-    folded("aten::max", Elements::Ordered, &[HIGH, Line('p', Whole(PlaceOfLargest), "x")]).gives("hp"),
-    folded("aten::min", Elements::Ordered, &[LOW, Line('p', Whole(PlaceOfSmallest), "x")]).gives("lp"),
+    reduced("aten::argmax", Elements::Ordered, &[Line('y', Whole(PlaceOfLargest), "x")]),
+    reduced("aten::argmin", Elements::Ordered, &[Line('y', Whole(PlaceOfSmallest), "x")]),
+    reduced("aten::max", Elements::Ordered, &[HIGH, Line('p', Whole(PlaceOfLargest), "x")]).gives("hp"),
+    reduced("aten::min", Elements::Ordered, &[LOW, Line('p', Whole(PlaceOfSmallest), "x")]).gives("lp"),
 ];
 
 /// A kind, and the number of results of an overload.
@@ -333,11 +333,11 @@ static BY_KIND: LazyLock<FxHashMap<Results, Vec<&'static Recipe>>> = LazyLock::n
 /// The recipes of an overload, to be tried in order. Empty if it reduces two tensors, or takes the
 /// number of rows instead of their sizes.
 pub fn recipes(schema: &Schema) -> &'static [&'static Recipe] {
-    let folds_one = schema.returns.iter().all(|result| result.ty.is_tensor())
+    let reduces_one = schema.returns.iter().all(|result| result.ty.is_tensor())
         && schema.formal("other").is_none()
         && schema.formal("N").is_none()
         && schema.formals.first().is_some_and(|formal| formal.ty.is_tensor());
-    match folds_one {
+    match reduces_one {
         true => BY_KIND.get(&(schema.kind.as_str(), schema.returns.len())).map_or(&[], Vec::as_slice),
         false => &[],
     }

@@ -3,10 +3,10 @@
 //!
 //! A row names overloads: `aten::max` is the kind, `aten::max:other` its overloads with a formal of
 //! that name; the first matching row applies. The rules themselves, which [`Shape`] names, are in
-//! `analysis/inference.rs` and the files below it. They are as precise as possible; [`Told`] is the
-//! part that `complete_shape_analysis` of PyTorch reports. That was measured: each overload of 2.15
-//! with operands whose properties are all known, and with operands of known element type and rank;
-//! for 1.3 it is derived from recorded graphs.
+//! `analysis/inference.rs` and the files below it. They are as precise as possible; [`Reported`] is
+//! the part that `complete_shape_analysis` of PyTorch reports. That was measured: each overload of
+//! 2.15 with operands whose properties are all known, and with operands of known element type and
+//! rank; for 1.3 it is derived from recorded graphs.
 
 mod shape_table;
 
@@ -276,7 +276,7 @@ pub enum Shape {
     /// A convolution with a packed weight.
     PackedConvolved,
     /// Unknown: only the element type is given.
-    Untold,
+    Unreported,
 }
 
 /// The element type of results.
@@ -387,7 +387,7 @@ pub enum Part {
 
 /// The properties that PyTorch reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct Reported {
     /// If all properties of all tensor operands are known.
     pub complete: Part,
     /// If only element type and rank are.
@@ -404,11 +404,11 @@ pub struct ShapeRow {
     /// The element type.
     pub element: Element,
     /// The report of PyTorch from 1.5 on.
-    told: Told,
+    reported: Reported,
     /// The report for overloads with one tensor, if it differs.
-    told_alone: Option<Told>,
+    reported_alone: Option<Reported>,
     /// The report of PyTorch up to 1.4.
-    told_before: Told,
+    reported_before: Reported,
     /// Whether results never require gradients.
     pub detached: bool,
     /// The reason why values of operands determine sizes, if they do.
@@ -444,12 +444,12 @@ impl ShapeRow {
     }
 
     /// The properties that PyTorch reports for an overload.
-    pub fn told(&self, era: Era, schema: &Schema) -> Told {
+    pub fn reported(&self, era: Era, schema: &Schema) -> Reported {
         let alone = schema.formals.iter().filter(|formal| formal.ty.is_tensor()).count() == 1;
         match era {
-            _ if alone && self.told_alone.is_some() => self.told_alone.unwrap_or(self.told),
-            Era::V1_3 => self.told_before,
-            Era::V2 => self.told,
+            _ if alone && self.reported_alone.is_some() => self.reported_alone.unwrap_or(self.reported),
+            Era::V1_3 => self.reported_before,
+            Era::V2 => self.reported,
         }
     }
 
@@ -461,17 +461,17 @@ impl ShapeRow {
         })
     }
 
-    const fn told_as(self, told: Told) -> ShapeRow {
-        ShapeRow { told, told_before: told, ..self }
+    const fn reported_as(self, reported: Reported) -> ShapeRow {
+        ShapeRow { reported, reported_before: reported, ..self }
     }
 
     /// Unknown to PyTorch up to 1.4.
     const fn since_2(self) -> ShapeRow {
-        ShapeRow { told_before: told(Part::Nothing, Part::Nothing), ..self }
+        ShapeRow { reported_before: reported(Part::Nothing, Part::Nothing), ..self }
     }
 
-    const fn alone(self, told: Told) -> ShapeRow {
-        ShapeRow { told_alone: Some(told), ..self }
+    const fn alone(self, reported: Reported) -> ShapeRow {
+        ShapeRow { reported_alone: Some(reported), ..self }
     }
 
     /// The sizes depend on the elements of operands, which no type shows.
@@ -489,19 +489,19 @@ impl ShapeRow {
     }
 }
 
-const fn told(complete: Part, ranked: Part) -> Told {
-    Told { complete, ranked }
+const fn reported(complete: Part, ranked: Part) -> Reported {
+    Reported { complete, ranked }
 }
 
 const fn row(overloads: &'static [&'static str], shape: Shape, element: Element) -> ShapeRow {
-    let nothing = told(Part::Nothing, Part::Nothing);
+    let nothing = reported(Part::Nothing, Part::Nothing);
     ShapeRow {
         overloads,
         shape,
         element,
-        told: nothing,
-        told_alone: None,
-        told_before: nothing,
+        reported: nothing,
+        reported_alone: None,
+        reported_before: nothing,
         detached: false,
         by_values: None,
     }

@@ -85,9 +85,9 @@ pub struct Rewrite {
 
 /// A watch that is called after each rewrite, and may object.
 pub trait RewriteWatch {
-    /// Called after a rewrite, or before the next one begins; `graph` may be one of a section. A pass
-    /// records the rewrite and then edits, so the graph is whole again only at the next rewrite or at
-    /// the end of the pass.
+    /// Called after a rewrite, or before the next one begins; `graph` may be one of a section. A
+    /// pass records the rewrite and then edits, so the graph is whole again only at the next
+    /// rewrite or at the end of the pass.
     fn rewritten(&mut self, graph: &Graph, rewrite: &Rewrite) -> Result<(), String>;
 }
 

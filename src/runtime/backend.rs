@@ -2,16 +2,16 @@
 
 mod divided_groups;
 
-use super::crew::processors;
 use super::disk_cache::DiskCache;
 use super::division::Known;
 use super::geometry::{Geometry, View, settle};
 use super::launch_plan::{Compiled, Plan, Plans, Way, known, threads_worth};
 use super::loading::Loaded;
 use super::prepared_launch::Prepared;
+use super::thread_pool::processors;
 use super::toolchain::{self, Compiler};
 use crate::codegen::c_form;
-use crate::codegen::kernel::{Direction, Kernel, Limit, Walk};
+use crate::codegen::kernel::{Direction, Kernel, Limit, Traversal};
 use crate::codegen::lowering::{Argument, arguments_of_types, lower};
 use crate::codegen::whole_graph;
 use crate::interpreter::call::Outs;
@@ -45,7 +45,8 @@ pub struct Settings {
     pub scalar: bool,
     /// Whether results go past the caches; those of large launches do when it is not said.
     pub stream: Option<bool>,
-    /// Every launch has so many threads, whatever its size, and rows are parted between them where that can be done: for tests.
+    /// Every launch has so many threads, whatever its size, and rows are parted between them where
+    /// that can be done: for tests.
     pub always_threads: Option<usize>,
 }
 
@@ -64,7 +65,8 @@ pub struct Counts {
     pub cached: u64,
     /// How often the compiler ran: it makes the kernels of a graph together.
     pub units: u64,
-    /// How often it was found out how a group is run: once for operands of the same types, sizes and strides, unless many others came between.
+    /// How often it was found out how a group is run: once for operands of the same types, sizes
+    /// and strides, unless many others came between.
     pub planned: u64,
 }
 
@@ -74,11 +76,12 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const MANY: usize = 100;
 /// Most reasons that are said why a group runs unfused.
 const MOST_REASONS: usize = 3;
-/// Most kernels that are compiled before they are needed. A graph may have hundreds, in branches that are never taken.
+/// Most kernels that are compiled before they are needed. A graph may have hundreds, in branches
+/// that are never taken.
 const MOST_FORESEEN: usize = 31;
 
 /// Element types and access patterns: what a kernel is made for, beside its section.
-type Key = (u64, Vec<Argument>, Walk);
+type Key = (u64, Vec<Argument>, Traversal);
 
 /// What became of sections with operands of some element types.
 type Lowered = FxHashMap<(u64, Vec<Argument>), Result<Rc<Kernel>, String>>;
@@ -107,20 +110,20 @@ struct Wanted {
     /// What it is known by: its function, were it called `NAME`, without notes and names.
     text: String,
     kernel: Rc<Kernel>,
-    walk: Walk,
+    traversal: Traversal,
 }
 
 impl Wanted {
-    fn new(kernel: Rc<Kernel>, walk: Walk) -> Wanted {
-        let text = c_form::function(NAME, &kernel.unnamed(), &walk);
-        Wanted { text: c_form::without_notes(&text), kernel, walk }
+    fn new(kernel: Rc<Kernel>, traversal: Traversal) -> Wanted {
+        let text = c_form::function(NAME, &kernel.unnamed(), &traversal);
+        Wanted { text: c_form::without_notes(&text), kernel, traversal }
     }
 }
 
 /// Runs the fusion groups of graphs as kernels of the processor.
 ///
-/// One is made for a run, or for several of the same graphs: groups are known by the identity of their section, which must not
-/// be edited meanwhile.
+/// One is made for a run, or for several of the same graphs: groups are known by the identity of
+/// their section, which must not be edited meanwhile.
 #[derive(Debug)]
 pub struct CpuBackend {
     settings: Settings,
@@ -268,7 +271,8 @@ impl CpuBackend {
         }
     }
 
-    /// Gets a group ready to be launched on operands, as often as one likes; compiles it where that is needed.
+    /// Gets a group ready to be launched on operands, as often as one likes; compiles it where that
+    /// is needed.
     ///
     /// # Errors
     /// Why no kernel can do it, in words for people.
@@ -290,11 +294,12 @@ impl CpuBackend {
         Ok(Prepared::new(plan, request.operands.to_vec(), self.settings.guarded))
     }
 
-    /// Compiles the kernels of several groups as one unit. Groups that have no kernel are left out: who runs them is told why.
+    /// Compiles the kernels of several groups as one unit. Groups that have no kernel are left out:
+    /// who runs them is told why.
     pub fn compile_together(&self, groups: &[Request<'_>]) {
         let wanted = groups.iter().filter_map(|request| {
             let (_, kernel, geometry) = self.settled(request).ok()?;
-            Some(Wanted::new(kernel, geometry.walk))
+            Some(Wanted::new(kernel, geometry.traversal))
         });
         let wanted = self.new_ones(wanted.collect());
         if !wanted.is_empty() {
@@ -320,7 +325,7 @@ impl CpuBackend {
         let kernel = self.lowered(section, name, &arguments, release)?;
         let mut geometry = settle(&kernel, &views)?;
         if self.parts_rows(&kernel, &geometry) {
-            geometry.walk.direction = Direction::Parted;
+            geometry.traversal.direction = Direction::Split;
         }
         Ok((kernel, geometry))
     }
@@ -334,9 +339,9 @@ impl CpuBackend {
     /// Whether there are fewer rows than threads that could fold them.
     fn parts_rows(&self, kernel: &Kernel, geometry: &Geometry) -> bool {
         let are_few = || geometry.tiles(None) < self.threads(kernel, geometry) as i64;
-        geometry.walk.direction.is_along()
+        geometry.traversal.direction.has_inner_loop()
             && (self.settings.always_threads.is_some() || are_few())
-            && c_form::can_be_parted(kernel)
+            && c_form::can_be_split(kernel)
     }
 
     fn planned(
@@ -362,7 +367,8 @@ impl CpuBackend {
         self.lowered.borrow_mut().entry(key).or_insert_with(make).clone()
     }
 
-    /// The kernel for a request; those that other groups of the graph are likely to need are compiled with it.
+    /// The kernel for a request; those that other groups of the graph are likely to need are
+    /// compiled with it.
     fn kernel(
         &self,
         request: &Request<'_>,
@@ -372,11 +378,11 @@ impl CpuBackend {
         graph: Option<&Graph>,
     ) -> Result<Rc<Compiled>, String> {
         let section = request.section.id().number();
-        let key = (section, arguments, geometry.walk.clone());
+        let key = (section, arguments, geometry.traversal.clone());
         if let Some(known) = self.compiled.borrow().get(&key) {
             return known.clone();
         }
-        let wanted = Wanted::new(kernel.clone(), geometry.walk.clone());
+        let wanted = Wanted::new(kernel.clone(), geometry.traversal.clone());
         let text = wanted.text.clone();
         let known = || self.by_text.borrow().get(&text).cloned();
         self.foreseen.borrow_mut().insert(section);
@@ -400,9 +406,10 @@ impl CpuBackend {
         made
     }
 
-    /// Kernels that other groups of a graph are likely to need, as far as types tell their operands: where they tell no element type,
-    /// that of the operands at hand; elements in a row. What is likely is compiled once: a group that has come to other operands
-    /// is compiled when it is run.
+    /// Kernels that other groups of a graph are likely to need, as far as types tell their
+    /// operands: where they tell no element type, that of the operands at hand; elements in a row.
+    /// What is likely is compiled once: a group that has come to other operands is compiled when it
+    /// is run.
     fn likely(&self, graph: &Graph, request: &Request<'_>, arguments: &[Argument]) -> Vec<Wanted> {
         let usual = arguments.iter().find_map(|argument| match argument {
             Argument::Tensor { dtype, .. } if dtype.is_float() => Some(*dtype),
@@ -414,8 +421,8 @@ impl CpuBackend {
             self.foreseen.borrow_mut().insert(section.id().number()).then_some(())?;
             let (arguments, _) = arguments_of_types(section, usual.unwrap_or(DType::Float));
             let kernel = self.lowered(section, graph.kind(node).as_str(), &arguments, request.release).ok()?;
-            let walk = whole_graph::in_a_row(&kernel);
-            Some(Wanted::new(kernel, walk))
+            let traversal = whole_graph::in_a_row(&kernel);
+            Some(Wanted::new(kernel, traversal))
         });
         likely.take(MOST_FORESEEN).collect()
     }
@@ -431,14 +438,14 @@ impl CpuBackend {
     /// Takes a unit of kernels from disk, or has it compiled.
     fn make(&self, unit: &[Wanted]) -> Result<(), String> {
         let names: Vec<String> = (0..unit.len()).map(|i| format!("{NAME}_{i}")).collect();
-        let named = names.iter().zip(unit).map(|(name, wanted)| (name.as_str(), &*wanted.kernel, &wanted.walk));
+        let named = names.iter().zip(unit).map(|(name, wanted)| (name.as_str(), &*wanted.kernel, &wanted.traversal));
         let text = c_form::unit(&named.collect::<Vec<_>>());
         let library = self.opened(&text, unit.len() as u64)?;
         for (name, wanted) in names.iter().zip(unit) {
             let compiled = Compiled {
                 function: library.kernel(name)?,
-                tile: c_form::tile(&wanted.walk),
-                turns: c_form::turns(&wanted.kernel, &wanted.walk),
+                tile: c_form::tile(&wanted.traversal),
+                turns: c_form::turns(&wanted.kernel, &wanted.traversal),
                 library: library.clone(),
             };
             self.by_text.borrow_mut().insert(wanted.text.clone(), Rc::new(compiled));
@@ -508,7 +515,7 @@ fn within_limits(kernel: &Kernel, operands: &[IValue]) -> Result<(), String> {
         let value = &operands[operand];
         match limit {
             Limit::Holds(dtype) => {
-                if let Some(number) = value.scalar().filter(|&number| !dtype.holds_real(number)) {
+                if let Some(number) = value.scalar().filter(|&number| !dtype.holds_float(number)) {
                     return Err(format!("{} does not fit in {}", number.real(), dtype.name()));
                 }
             }

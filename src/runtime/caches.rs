@@ -7,8 +7,9 @@ use std::sync::LazyLock;
 /// What is assumed where nobody says it.
 const USUAL: usize = 32 << 20;
 
-/// The largest share of a cache that a core may count on. A virtual machine of two cores is told of all 480 MB of its processor's, which others use as well: in a launch
-/// of 77 MB results that go past the caches take 0.7 times as long there.
+/// The largest share of a cache that a core may count on. A virtual machine of two cores is told of
+/// all 480 MB of its processor's, which others use as well: in a launch of 77 MB results that go
+/// past the caches take 0.7 times as long there.
 const SHARE: usize = 16 << 20;
 
 /// Bytes of the largest cache, or of what the cores that are ours may count on.

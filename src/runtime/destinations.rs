@@ -87,7 +87,8 @@ fn bits(buffer: &Buffer, from: usize, n: usize) -> Vec<u64> {
     with_elements!(buffer, elements => elements[from..from + n].iter().map(|&x| f64::load(x).to_bits()).collect())
 }
 
-/// What a sum aside is added to: doubles for each share of a launch, so that no two threads add to one, which are added up behind it.
+/// What a sum aside is added to: doubles for each share of a launch, so that no two threads add to
+/// one, which are added up behind it.
 #[derive(Debug)]
 pub struct Totals {
     /// The result that they are of.

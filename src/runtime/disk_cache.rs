@@ -1,9 +1,10 @@
 //! Compiled units on disk, found by their content.
 //!
-//! A unit is two files: the library, and its source below a head that says who compiled it and what the library's bytes hash to. A
-//! library is only taken when the source is the very one that is wanted, the bytes are those that were written, and nobody but its owner,
-//! who is the user, could have written them; else it is made anew. Files are written beside and renamed, so that processes may share a
-//! folder. What one process makes of a text another may take, whatever graph it is for.
+//! A unit is two files: the library, and its source below a head that says who compiled it and what
+//! the library's bytes hash to. A library is only taken when the source is the very one that is
+//! wanted, the bytes are those that were written, and nobody but its owner, who is the user, could
+//! have written them; else it is made anew. Files are written beside and renamed, so that processes
+//! may share a folder. What one process makes of a text another may take, whatever graph it is for.
 
 use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -13,7 +14,8 @@ use std::{fs, io};
 /// Bytes that units may take; beyond that the ones go that were made first.
 const MOST_BYTES: u64 = 256 << 20;
 
-/// A number in 32 hex digits that two texts hardly share. Not the same in all builds of jitopt: a miss then.
+/// A number in 32 hex digits that two texts hardly share. Not the same in all builds of jitopt: a
+/// miss then.
 pub fn digest(bytes: &[u8]) -> String {
     let half = |salt: u64| {
         let mut hasher = std::hash::DefaultHasher::new();
@@ -42,7 +44,8 @@ impl Drop for PrivateFolder {
 }
 
 impl DiskCache {
-    /// Keeps units in a folder, which is made; without one, or where others may write to it, nothing is kept.
+    /// Keeps units in a folder, which is made; without one, or where others may write to it,
+    /// nothing is kept.
     pub fn new(folder: Option<&Path>) -> DiskCache {
         let usable = |folder: &Path| {
             if folder.is_file() {
@@ -195,7 +198,8 @@ fn restrict(_: &Path, _: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a file or folder is the user's, and nobody else may write to it. A link is not what it leads to.
+/// Whether a file or folder is the user's, and nobody else may write to it. A link is not what it
+/// leads to.
 #[cfg(unix)]
 fn is_ours(path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;

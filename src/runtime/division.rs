@@ -1,6 +1,7 @@
 //! Groups that no single kernel can run, as a few that can.
 //!
-//! A kernel has one space. Whether all of a group goes into one is a matter of sizes, which types need not tell, and PyTorch's own rules make groups that do not:
+//! A kernel has one space. Whether all of a group goes into one is a matter of sizes, which types
+//! need not tell, and PyTorch's own rules make groups that do not:
 //!
 //! ```text
 //! %s : Float(2, 1) = aten::sqrt(%a)               | a kernel over [2, 1]
@@ -8,8 +9,10 @@
 //! return (%y, %s)                                 | one kernel cannot write both
 //! ```
 //!
-//! Nodes are gone through in order, and each joins the last piece that it can: behind those that make its operands, and so that the piece is still a kernel. What a later piece or the
-//! group's reader needs of a piece is its result. Numbers, lists and chunks of operands go into each piece that reads them, and so do conversions that have nothing to do, which are no kernel alone.
+//! Nodes are gone through in order, and each joins the last piece that it can: behind those that
+//! make its operands, and so that the piece is still a kernel. What a later piece or the group's
+//! reader needs of a piece is its result. Numbers, lists and chunks of operands go into each piece
+//! that reads them, and so do conversions that have nothing to do, which are no kernel alone.
 
 use super::geometry::View;
 use crate::codegen::lowering::Argument;
@@ -30,7 +33,8 @@ pub type Known = (Argument, Option<View>);
 /// What a section makes of its operands, if one kernel can run it.
 pub type Fits<'a> = dyn Fn(&Graph, &[Known]) -> Option<Vec<Known>> + 'a;
 
-/// The pieces of a section whose operands are known, in the order in which they run. `fits` tells what the results of a piece are, if a kernel can run it.
+/// The pieces of a section whose operands are known, in the order in which they run. `fits` tells
+/// what the results of a piece are, if a kernel can run it.
 ///
 /// Nothing where one of the nodes alone has no kernel, or where there would be one piece.
 pub fn divide(section: &Graph, operands: &[Known], fits: &Fits<'_>) -> Option<Vec<Excerpt>> {

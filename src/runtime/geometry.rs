@@ -1,15 +1,20 @@
-//! One iteration space for all operands and results of a group: found at launch, and never part of a kernel.
+//! One iteration space for all operands and results of a group: found at launch, and never part of
+//! a kernel.
 //!
-//! Operands are stretched to a common shape, chunks become views, dimensions that all accesses walk alike are collapsed. The
-//! order of dimensions in memory is that of the result, which is the one that PyTorch's eager kernels give: so a group whose operands
-//! are channels-last is one loop, as it is when they are not.
+//! Operands are stretched to a common shape, chunks become views, dimensions that all accesses walk
+//! alike are collapsed. The order of dimensions in memory is that of the result, which is the one
+//! that PyTorch's eager kernels give: so a group whose operands are channels-last is one loop, as
+//! it is when they are not.
 //!
-//! Where a kernel folds, its space is that of what is folded. The dimensions that are folded stand behind the others, whatever their order
-//! in memory, but for the innermost one, if that is kept: see [`Direction`].
+//! Where a kernel folds, its space is that of what is folded. The dimensions that are folded stand
+//! behind the others, whatever their order in memory, but for the innermost one, if that is kept:
+//! see [`Direction`].
 
-use crate::analysis::folds::Axes;
-use crate::analysis::framing::Frame;
-use crate::codegen::kernel::{Aside, Direction, Folding, Inner, KEPT, Kernel, Lies, Part, Source, Store, Walk};
+use crate::analysis::axis_maps::AxisMap;
+use crate::analysis::reduced_dims::Axes;
+use crate::codegen::kernel::{
+    ColumnReduction, Direction, Inner, KEPT, Kernel, Lies, Part, Reduction, Source, Store, Traversal,
+};
 use crate::tensor::{Dims, Tensor, layout};
 use smallvec::SmallVec;
 
@@ -43,7 +48,8 @@ impl View {
         Ok(view)
     }
 
-    /// One element for each channel, as what has so many dimensions and one element along all others.
+    /// One element for each channel, as what has so many dimensions and one element along all
+    /// others.
     fn of_channels(&self, rank: usize) -> Result<View, String> {
         let ([channels], [stride]) = (&self.shape[..], &self.strides[..]) else {
             return Err(format!("a shape of {:?} where there is one element for each channel", self.shape));
@@ -74,7 +80,7 @@ pub struct Geometry {
     /// Where each access begins, counted from the first element of its tensor.
     pub offsets: SmallVec<[usize; 16]>,
     /// How the kernel walks over it.
-    pub walk: Walk,
+    pub traversal: Traversal,
     /// The tensors that are made: sizes and strides, without gaps.
     pub made: Vec<(Dims, Dims)>,
     /// How many points the space has.
@@ -86,7 +92,8 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// How many tiles there are, of so many points along the innermost dimension; a tile is a whole row where that is not said.
+    /// How many tiles there are, of so many points along the innermost dimension; a tile is a whole
+    /// row where that is not said.
     pub fn tiles(&self, tile: Option<usize>) -> i64 {
         let rows: i64 = self.shape[..self.kept].iter().product();
         let inner = self.shape[self.shape.len() - 1];
@@ -108,12 +115,13 @@ struct Shapes<'k> {
     kernel: &'k Kernel,
     loads: Vec<View>,
     steps: Vec<Laid>,
-    folded: Vec<Laid>,
+    reduced: Vec<Laid>,
     /// Which dimensions of what is folded are.
     space: Option<(Dims, Vec<usize>)>,
 }
 
-/// Maps the operands of a kernel into one space. `operands` has a view for each operand that is a tensor.
+/// Maps the operands of a kernel into one space. `operands` has a view for each operand that is a
+/// tensor.
 ///
 /// # Errors
 /// Shapes that do not go together, in words for people.
@@ -137,14 +145,14 @@ pub fn settle(kernel: &Kernel, operands: &[Option<View>]) -> Result<Geometry, St
     let mut made: Vec<Option<Laid>> = vec![None; kernel.made.len()];
     let mut accesses = Vec::with_capacity(kernel.accesses());
     for (load, view) in kernel.loads.iter().zip(&shapes.loads) {
-        accesses.push(placed(view, load.frame, &space, &axes)?);
+        accesses.push(placed(view, load.axis_map, &space, &axes)?);
     }
     for store in &kernel.stores {
-        if let Some(aside) = store.aside.map(|at| &kernel.asides[at]) {
-            let (laid, axes) = shapes.aside(aside, &space)?;
+        if let Some(column_reduction) = store.column_reduction.map(|at| &kernel.column_reductions[at]) {
+            let (laid, axes) = shapes.column_reduction(column_reduction, &space)?;
             accesses.push(placed(
                 &View { shape: laid.0.clone(), strides: laid.1.clone(), offset: 0 },
-                store.frame,
+                store.axis_map,
                 &space,
                 &axes,
             )?);
@@ -152,7 +160,7 @@ pub fn settle(kernel: &Kernel, operands: &[Option<View>]) -> Result<Geometry, St
             continue;
         }
         let (shape, strides) = shapes.laid(store.source)?;
-        check_result(&shape, store.frame, &space, &axes)?;
+        check_result(&shape, store.axis_map, &space, &axes)?;
         let whole = made[store.tensor].get_or_insert_with(|| match store.part {
             Some(part) => shapes.joined(store.tensor, &shape, part),
             None => (shape.clone(), strides),
@@ -162,50 +170,51 @@ pub fn settle(kernel: &Kernel, operands: &[Option<View>]) -> Result<Geometry, St
             Some(part) => whole.part(part)?,
             None => whole,
         };
-        accesses.push(placed(&view, store.frame, &space, &axes)?);
+        accesses.push(placed(&view, store.axis_map, &space, &axes)?);
     }
     layout::checked(&space).map_err(|error| error.0)?;
     let made: Vec<Laid> =
         made.into_iter().map(|made| made.ok_or("a result is never written")).collect::<Result<_, _>>()?;
-    let picks = |folding: &Folding| folding.fold.picks();
-    if axes.iter().any(|&axis| space[axis] == 0) && kernel.foldings.iter().any(picks) {
+    let picks = |reduction: &Reduction| reduction.op.picks();
+    if axes.iter().any(|&axis| space[axis] == 0) && kernel.reductions.iter().any(picks) {
         return Err("nothing has no largest element".to_owned());
     }
     Ok(collapsed(&space, &axes, &accesses, kernel, made, reaches))
 }
 
-/// A view of an access as one of the space: stretched, and standing still along what it does not have.
-fn placed(view: &View, frame: Frame, space: &[i64], axes: &[usize]) -> Result<View, String> {
-    if frame == Frame::Channels {
+/// A view of an access as one of the space: stretched, and standing still along what it does not
+/// have.
+fn placed(view: &View, axis_map: AxisMap, space: &[i64], axes: &[usize]) -> Result<View, String> {
+    if axis_map == AxisMap::Channels {
         let view = view.of_channels(space.len())?;
         let (found, asked) = (view.shape[0], space[1]);
         return match found == asked {
-            true => placed(&view, Frame::Whole, space, axes),
+            true => placed(&view, AxisMap::Whole, space, axes),
             false => Err(format!("{found} elements for {asked} channels")),
         };
     }
-    let shape = framed(frame, space, axes);
+    let shape = mapped(axis_map, space, axes);
     if !layout::broadcast(&view.shape, &shape).is_ok_and(|all| all == shape) {
         return Err(format!("a shape of {:?} does not go into results of {shape:?}", view.shape));
     }
     let mut strides = layout::expanded(&view.shape, &view.strides, &shape);
-    if frame == Frame::Kept {
+    if axis_map == AxisMap::Kept {
         axes.iter().for_each(|&axis| strides.insert(axis, 0));
     }
     Ok(View { shape: space.into(), strides, offset: view.offset })
 }
 
 /// The shape of a space in a frame.
-fn framed(frame: Frame, space: &[i64], axes: &[usize]) -> Dims {
-    let is_there = |dim: &usize| frame == Frame::Whole || !axes.contains(dim);
+fn mapped(axis_map: AxisMap, space: &[i64], axes: &[usize]) -> Dims {
+    let is_there = |dim: &usize| axis_map == AxisMap::Whole || !axes.contains(dim);
     (0..space.len()).filter(is_there).map(|dim| space[dim]).collect()
 }
 
 /// A result has an element for each point, or one for each row.
-fn check_result(shape: &Dims, frame: Frame, space: &Dims, axes: &[usize]) -> Result<(), String> {
+fn check_result(shape: &Dims, axis_map: AxisMap, space: &Dims, axes: &[usize]) -> Result<(), String> {
     let is_row = |(dim, &size): (usize, &i64)| size == if axes.contains(&dim) { 1 } else { space[dim] };
-    let of_rows = frame == Frame::Whole && shape.len() == space.len() && shape.iter().enumerate().all(is_row);
-    match *shape == framed(frame, space, axes) || of_rows && !axes.is_empty() {
+    let of_rows = axis_map == AxisMap::Whole && shape.len() == space.len() && shape.iter().enumerate().all(is_row);
+    match *shape == mapped(axis_map, space, axes) || of_rows && !axes.is_empty() {
         true => Ok(()),
         false => Err(format!("results have different shapes, {space:?} and {shape:?}")),
     }
@@ -240,21 +249,21 @@ fn without(whole: &Dims, axes: &[usize], keep: bool) -> Dims {
 
 impl<'k> Shapes<'k> {
     fn of(kernel: &'k Kernel, loads: Vec<View>) -> Result<Shapes<'k>, String> {
-        let mut shapes = Shapes { kernel, loads, steps: Vec::new(), folded: Vec::new(), space: None };
+        let mut shapes = Shapes { kernel, loads, steps: Vec::new(), reduced: Vec::new(), space: None };
         // Steps and folds stand behind what they read, each in a list of its own.
-        while shapes.steps.len() < kernel.steps.len() || shapes.folded.len() < kernel.foldings.len() {
-            let before = (shapes.steps.len(), shapes.folded.len());
+        while shapes.steps.len() < kernel.steps.len() || shapes.reduced.len() < kernel.reductions.len() {
+            let before = (shapes.steps.len(), shapes.reduced.len());
             while shapes.steps.len() < kernel.steps.len() && shapes.knows_step(shapes.steps.len()) {
                 let step = shapes.step(shapes.steps.len())?;
                 shapes.steps.push(step);
             }
-            while shapes.folded.len() < kernel.foldings.len()
-                && shapes.knows(kernel.foldings[shapes.folded.len()].input.source)
+            while shapes.reduced.len() < kernel.reductions.len()
+                && shapes.knows(kernel.reductions[shapes.reduced.len()].input.source)
             {
-                let folded = shapes.fold(shapes.folded.len())?;
-                shapes.folded.push(folded);
+                let reduced = shapes.reduce(shapes.reduced.len())?;
+                shapes.reduced.push(reduced);
             }
-            if before == (shapes.steps.len(), shapes.folded.len()) {
+            if before == (shapes.steps.len(), shapes.reduced.len()) {
                 return Err("values of a kernel read each other".to_owned());
             }
         }
@@ -267,7 +276,8 @@ impl<'k> Shapes<'k> {
         Ok(shapes)
     }
 
-    /// Several parts side by side: channels are last where they are in all parts, else elements are in a row.
+    /// Several parts side by side: channels are last where they are in all parts, else elements are
+    /// in a row.
     fn joined(&self, tensor: usize, part_shape: &[i64], part: Part) -> Laid {
         let mut shape: Dims = part_shape.into();
         // What has no such dimension is refused when its parts are looked for.
@@ -290,7 +300,7 @@ impl<'k> Shapes<'k> {
     fn knows(&self, source: Source) -> bool {
         match source {
             Source::Step(i) => i < self.steps.len(),
-            Source::Folded(k) => k < self.folded.len(),
+            Source::Reduced(k) => k < self.reduced.len(),
             _ => true,
         }
     }
@@ -301,13 +311,13 @@ impl<'k> Shapes<'k> {
 
     fn laid(&self, source: Source) -> Result<Laid, String> {
         match source {
-            Source::Load(k) if self.kernel.loads[k].frame == Frame::Channels => {
+            Source::Load(k) if self.kernel.loads[k].axis_map == AxisMap::Channels => {
                 let rank = self.space.as_ref().map_or(0, |(space, _)| space.len());
                 self.loads[k].of_channels(rank).map(|view| (view.shape, view.strides))
             }
             Source::Load(k) => Ok((self.loads[k].shape.clone(), self.loads[k].strides.clone())),
             Source::Step(i) => Ok(self.steps[i].clone()),
-            Source::Folded(k) => Ok(self.folded[k].clone()),
+            Source::Reduced(k) => Ok(self.reduced[k].clone()),
             _ => Err("a result is a number".to_owned()),
         }
     }
@@ -315,17 +325,17 @@ impl<'k> Shapes<'k> {
     /// The shape of a step, and the order of dimensions that eager kernels would give it.
     fn step(&mut self, i: usize) -> Result<Laid, String> {
         let step = &self.kernel.steps[i];
-        let is_tensor = |source: &Source| matches!(source, Source::Load(_) | Source::Step(_) | Source::Folded(_));
+        let is_tensor = |source: &Source| matches!(source, Source::Load(_) | Source::Step(_) | Source::Reduced(_));
         let sources = step.inputs.iter().map(|input| input.source).filter(is_tensor);
         let operands: SmallVec<[Laid; 4]> = sources.map(|source| self.laid(source)).collect::<Result<_, _>>()?;
         let shape = layout::broadcast_all(operands.iter().map(|(shape, _)| shape.as_slice()));
         let shape = shape.map_err(|error| error.0)?;
-        if let Some(running) = &step.running {
-            self.rows(&running.axes, &shape)?;
+        if let Some(scan) = &step.scan {
+            self.rows(&scan.axes, &shape)?;
         }
         if step.drops {
             let axes = self.space.as_ref().map_or(&[][..], |(_, axes)| axes);
-            let shape = framed(Frame::Kept, &shape, axes);
+            let shape = mapped(AxisMap::Kept, &shape, axes);
             return Ok((shape.clone(), layout::contiguous(&shape)));
         }
         match step.lies {
@@ -334,18 +344,18 @@ impl<'k> Shapes<'k> {
             Lies::WithChannels => return Ok(with_channels(&shape, operands.first())),
         }
         let operands: SmallVec<[_; 4]> = operands.iter().map(|(own, strides)| (&own[..], &strides[..])).collect();
-        let strides = layout::walked_strides(&shape, &operands);
+        let strides = layout::traversal_strides(&shape, &operands);
         Ok((shape, strides))
     }
 
     /// The shape of a sum aside, and the dimensions of the space along which it is.
-    fn aside(&self, aside: &Aside, space: &Dims) -> Result<(Laid, Vec<usize>), String> {
-        let (whole, _) = self.laid(aside.input.source)?;
+    fn column_reduction(&self, column_reduction: &ColumnReduction, space: &Dims) -> Result<(Laid, Vec<usize>), String> {
+        let (whole, _) = self.laid(column_reduction.input.source)?;
         if whole != *space {
             return Err(format!("{whole:?} is summed beside what has {space:?}"));
         }
-        let axes = wrapped(&aside.axes, whole.len())?;
-        let shape = without(&whole, &axes, aside.keep);
+        let axes = wrapped(&column_reduction.axes, whole.len())?;
+        let shape = without(&whole, &axes, column_reduction.keep);
         let strides = layout::contiguous(&shape);
         Ok(((shape, strides), axes))
     }
@@ -361,18 +371,18 @@ impl<'k> Shapes<'k> {
     }
 
     /// The shape of what is folded.
-    fn fold(&mut self, k: usize) -> Result<Laid, String> {
-        let folding = &self.kernel.foldings[k];
-        let (whole, _) = self.laid(folding.input.source)?;
-        let axes = self.rows(&folding.axes, &whole)?;
-        let shape = without(&whole, &axes, folding.keep);
-        if let Some(sizes) = &folding.sizes
+    fn reduce(&mut self, k: usize) -> Result<Laid, String> {
+        let reduction = &self.kernel.reductions[k];
+        let (whole, _) = self.laid(reduction.input.source)?;
+        let axes = self.rows(&reduction.axes, &whole)?;
+        let shape = without(&whole, &axes, reduction.keep);
+        if let Some(sizes) = &reduction.sizes
             && !whole.ends_with(sizes)
         {
             return Err(format!("a shape of {whole:?} does not end in {sizes:?}"));
         }
         // Whether it counts as a tensor without dimensions is settled before its rank is known.
-        if shape.is_empty() && !folding.keep && folding.axes != Axes::All && !self.kernel.is_of_one_type() {
+        if shape.is_empty() && !reduction.keep && reduction.axes != Axes::All && !self.kernel.is_of_one_type() {
             return Err("what has lost all of its dimensions goes with other element types".to_owned());
         }
         let strides = layout::contiguous(&shape);
@@ -380,7 +390,8 @@ impl<'k> Shapes<'k> {
     }
 }
 
-/// Dimensions of a space, outermost first, of which neighbours that all accesses walk as one are one.
+/// Dimensions of a space, outermost first, of which neighbours that all accesses walk as one are
+/// one.
 #[derive(Default)]
 struct Collapsed {
     shape: Dims,
@@ -430,19 +441,20 @@ impl Collapsed {
     }
 }
 
-/// The loads of points that stand still along all dimensions but the innermost; none where nothing is computed of those alone, as each pattern is another kernel, or rows are too long
-/// to be kept.
+/// The loads of points that stand still along all dimensions but the innermost; none where nothing
+/// is computed of those alone, as each pattern is another kernel, or rows are too long to be kept.
 fn shared_by_rows(kernel: &Kernel, all: &Collapsed) -> SmallVec<[bool; 16]> {
     let outer = &all.strides[..all.strides.len() - 1];
     let is_kept = !outer.is_empty() && all.shape.last().is_some_and(|&n| n <= KEPT as i64);
     let stands = |access: usize| is_kept && outer.iter().all(|strides| strides[access] == 0);
-    let still: SmallVec<[bool; 16]> =
+    let invariant: SmallVec<[bool; 16]> =
         (0..kernel.accesses()).map(|access| access < kernel.loads.len() && stands(access)).collect();
     let none = || SmallVec::from_elem(false, kernel.accesses());
-    if kernel.columns(&still).kept.is_empty() { none() } else { still }
+    if kernel.columns(&invariant).kept.is_empty() { none() } else { invariant }
 }
 
-/// Puts dimensions into the order of the first result, or of the first operand that is folded, and collapses them.
+/// Puts dimensions into the order of the first result, or of the first operand that is folded, and
+/// collapses them.
 fn collapsed(
     space: &Dims,
     axes: &[usize],
@@ -452,55 +464,59 @@ fn collapsed(
     reaches: Vec<usize>,
 ) -> Geometry {
     let loads = kernel.loads.len();
-    let is_walked = |view: &&View| axes.iter().any(|&axis| view.strides[axis] != 0 && space[axis] != 1);
+    let is_traversed = |view: &&View| axes.iter().any(|&axis| view.strides[axis] != 0 && space[axis] != 1);
     let has_rows = kernel.has_rows();
     // The first of those that are read at most points: what is stretched says little of the order.
     let walked =
         |view: &View| (0..space.len()).filter(|&dim| view.strides[dim] != 0).map(|dim| space[dim]).product::<i64>();
-    let most = accesses[..loads].iter().filter(is_walked).rev().max_by_key(|view| walked(view));
+    let most = accesses[..loads].iter().filter(is_traversed).rev().max_by_key(|view| walked(view));
     let first = most.filter(|_| has_rows).unwrap_or(&accesses[loads]);
     let mut order: Vec<usize> = (0..space.len()).filter(|&dim| space[dim] != 1).collect();
     // Places of elements are counted along dimensions in their own order.
-    if !kernel.has_places() || axes.len() < 2 {
+    if !kernel.has_arg_reductions() || axes.len() < 2 {
         order.sort_by_key(|&dim| std::cmp::Reverse(first.strides[dim]));
     }
     // A running total is never of a row, also where that has one element.
-    let runs_over_one = kernel.has_running() && axes.iter().all(|&axis| space[axis] == 1);
-    let still = |(access, view): (usize, &View)| {
+    let runs_over_one = kernel.has_scan() && axes.iter().all(|&axis| space[axis] == 1);
+    let invariant = |(access, view): (usize, &View)| {
         let stands = axes.iter().all(|&axis| view.strides[axis] == 0 || space[axis] == 1);
-        has_rows && !runs_over_one && stands && !kernel.is_aside(access)
+        has_rows && !runs_over_one && stands && !kernel.is_column_reduction(access)
     };
     let along = order.last().is_none_or(|dim| axes.contains(dim));
-    let part = |folded: bool| {
-        let dims = order.iter().copied().filter(|dim| axes.contains(dim) == folded);
+    let part = |reduced: bool| {
+        let dims = order.iter().copied().filter(|dim| axes.contains(dim) == reduced);
         Collapsed::of(dims, space, accesses)
     };
     // A single point makes the pattern that larger operands have.
     let point = || (0..accesses.len()).map(|k| i64::from(k >= loads || kernel.loads[k].dimensioned)).collect();
     let nowhere = || accesses.iter().map(|_| 0).collect();
-    let (mut kept, folded) = (part(false), part(true));
-    let is_between = order.iter().skip_while(|dim| !axes.contains(dim)).any(|dim| !axes.contains(dim));
-    let is_between = is_between && !kernel.has_running();
-    let direction = if is_between { Direction::Between } else { Direction::Along };
+    let (mut kept, reduced) = (part(false), part(true));
+    let is_strided = order.iter().skip_while(|dim| !axes.contains(dim)).any(|dim| !axes.contains(dim));
+    let is_strided = is_strided && !kernel.has_scan();
+    let direction = if is_strided { Direction::Strided } else { Direction::Inner };
     let (direction, kept, all) = match (has_rows, along) {
         (false, _) => {
             let all = kept.or_single(point);
             (Direction::Points, all.shape.len() - 1, all)
         }
-        (true, true) => (direction, kept.shape.len(), kept.and(folded.or_single(nowhere))),
+        (true, true) => (direction, kept.shape.len(), kept.and(reduced.or_single(nowhere))),
         (true, false) => {
             let innermost = kept.pop().unwrap_or_default().or_single(nowhere);
-            (Direction::Across, kept.shape.len(), kept.and(folded.or_single(nowhere)).and(innermost))
+            (Direction::Outer, kept.shape.len(), kept.and(reduced.or_single(nowhere)).and(innermost))
         }
     };
-    let still = match direction {
+    let invariant = match direction {
         Direction::Points => shared_by_rows(kernel, &all),
-        _ => accesses.iter().enumerate().map(still).collect(),
+        _ => accesses.iter().enumerate().map(invariant).collect(),
     };
     let strides = (0..accesses.len()).flat_map(|access| all.strides.iter().map(move |row| row[access]));
     let innermost = &all.strides[all.strides.len() - 1];
     Geometry {
-        walk: Walk { direction, inner: innermost.iter().map(|&stride| Inner::of(stride)).collect(), still },
+        traversal: Traversal {
+            direction,
+            inner: innermost.iter().map(|&stride| Inner::of(stride)).collect(),
+            invariant,
+        },
         strides: strides.collect(),
         offsets: accesses.iter().map(|view| view.offset).collect(),
         points: layout::numel(space),

@@ -1,6 +1,8 @@
-//! How a group is launched on operands of some specification: found once, and kept for the next operands of their kind.
+//! How a group is launched on operands of some specification: found once, and kept for the next
+//! operands of their kind.
 //!
-//! A specification is what a launch depends on beside contents: what each operand is, and the sizes and strides of tensors, but not where they begin in their memory. To settle a group takes
+//! A specification is what a launch depends on beside contents: what each operand is, and the sizes
+//! and strides of tensors, but not where they begin in their memory. To settle a group takes
 //! microseconds; to see that it is settled, a comparison of those.
 
 use super::caches::largest_cache;
@@ -15,9 +17,11 @@ use crate::outlining::Excerpt;
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
 
-/// Picoseconds of work for which it is worth it to ask another thread. One that looks out for work has begun in less than half of that.
+/// Picoseconds of work for which it is worth it to ask another thread. One that looks out for work
+/// has begun in less than half of that.
 const WORTH_A_THREAD: usize = 5_000_000;
-/// Picoseconds that a byte takes, of what the second level of cache holds, and an operation, in vectors of sixteen: `jitopt-bench kernels` on a Xeon with AVX-512, by a copy of 768 KiB and by
+/// Picoseconds that a byte takes, of what the second level of cache holds, and an operation, in
+/// vectors of sixteen: `jitopt-bench kernels` on a Xeon with AVX-512, by a copy of 768 KiB and by
 /// `sigmoid`. Where both take longer it is worth it all the more.
 const OF_A_BYTE: usize = 10;
 const OF_AN_OPERATION: usize = 8;
@@ -29,7 +33,8 @@ const WORTH_STREAMING: usize = 1 << 10;
 const WORTH_ASKING: usize = 4 << 20;
 /// Shares of a launch for each thread, so that one that is held up is not waited for by all.
 const SHARES: i64 = 4;
-/// Most specifications of a group that are remembered; what has not been asked for longest goes first.
+/// Most specifications of a group that are remembered; what has not been asked for longest goes
+/// first.
 const MOST_PLANS: usize = 64;
 
 /// A kernel that can be called. The library stays open as long.
@@ -67,7 +72,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Of a launch that has so many threads. Whether it streams follows from its size where that is not said.
+    /// Of a launch that has so many threads. Whether it streams follows from its size where that is
+    /// not said.
     pub fn new(
         kernel: Rc<Kernel>,
         geometry: Geometry,
@@ -147,7 +153,8 @@ fn argument(value: &IValue) -> Argument {
     }
 }
 
-/// Bytes that a launch has to load and store, each once, however often a stretched operand or a row is read.
+/// Bytes that a launch has to load and store, each once, however often a stretched operand or a row
+/// is read.
 pub fn touched(kernel: &Kernel, geometry: &Geometry) -> usize {
     (0..kernel.accesses()).map(|access| geometry.elements(access) * kernel.dtype_of(access).size()).sum()
 }
@@ -158,7 +165,8 @@ pub fn threads_worth(kernel: &Kernel, geometry: &Geometry, most: usize) -> usize
     (work / WORTH_A_THREAD).max(1).min(most)
 }
 
-/// Whether results would be driven out of the caches by what else a launch touches, and lie in rows that are worth it.
+/// Whether results would be driven out of the caches by what else a launch touches, and lie in rows
+/// that are worth it.
 fn is_worth_streaming(geometry: &Geometry, bytes: usize) -> bool {
     let row = geometry.shape.last().map_or(0, |&n| n as usize) * size_of::<f32>();
     row >= WORTH_STREAMING && is_beyond_caches(bytes)
@@ -169,18 +177,20 @@ fn is_beyond_caches(bytes: usize) -> bool {
     bytes >= largest_cache() / 2
 }
 
-/// How many rows that stand side by side are a tile: as many as are written for, or fewer if threads would have none.
+/// How many rows that stand side by side are a tile: as many as are written for, or fewer if
+/// threads would have none.
 fn narrowed(tile: usize, geometry: &Geometry, threads: usize) -> usize {
     let columns = *geometry.shape.last().unwrap_or(&1) as usize;
-    let is_across = geometry.walk.direction == Direction::Across;
-    match is_across && (1..threads as i64).contains(&geometry.tiles(Some(tile))) {
+    let is_outer = geometry.traversal.direction == Direction::Outer;
+    match is_outer && (1..threads as i64).contains(&geometry.tiles(Some(tile))) {
         true => columns.div_ceil(threads).next_multiple_of(LINE_OF_COLUMNS).min(tile),
         false => tile,
     }
 }
 
-/// In how many parts a launch is done: more than there are threads, but where each part has totals of its own.
+/// In how many parts a launch is done: more than there are threads, but where each part has totals
+/// of its own.
 fn shares(threads: usize, tiles: i64, kernel: &Kernel) -> usize {
-    let each = if kernel.asides.is_empty() { SHARES } else { 1 };
+    let each = if kernel.column_reductions.is_empty() { SHARES } else { 1 };
     if threads > 1 { (threads as i64 * each).min(tiles).max(1) as usize } else { 1 }
 }

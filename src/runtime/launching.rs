@@ -1,12 +1,13 @@
 //! Launches, on one thread or several.
 
-use super::crew::share_out;
 use super::loading::{Arguments, Away, Function};
+use super::thread_pool::share_out;
 use crate::codegen::c_form::Turns;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// Runs a launch, in shares of whole tiles where several threads are worth it. Some accesses are elsewhere in each: so many bytes `apart`.
+/// Runs a launch, in shares of whole tiles where several threads are worth it. Some accesses are
+/// elsewhere in each: so many bytes `apart`.
 pub(super) fn shared_out(
     function: Function,
     arguments: &Arguments<'_>,
@@ -30,7 +31,8 @@ pub(super) fn shared_out(
     });
 }
 
-/// Runs a launch whose rows are in parts, each on a thread of its own, turn by turn. Each part is told which it is, and where all leave what they find.
+/// Runs a launch whose rows are in parts, each on a thread of its own, turn by turn. Each part is
+/// told which it is, and where all leave what they find.
 pub(super) fn in_turns(function: Function, arguments: &Arguments<'_>, rows: i64, parts: usize, turns: Turns) {
     let mut found = vec![0_f64; rows as usize * parts * turns.places];
     let mut kept = Kept::new(arguments);
@@ -39,9 +41,9 @@ pub(super) fn in_turns(function: Function, arguments: &Arguments<'_>, rows: i64,
     for turn in 0..turns.turns {
         let kept = kept.clone();
         share_out(parts, parts, move |part| {
-            let mut wholes: SmallVec<[i64; 4]> = kept.wholes[..].into();
-            wholes.extend([turn, part as i64, parts as i64]);
-            launch(function, &Arguments { wholes: &wholes, ..kept.arguments() }, 0, rows);
+            let mut integers: SmallVec<[i64; 4]> = kept.integers[..].into();
+            integers.extend([turn, part as i64, parts as i64]);
+            launch(function, &Arguments { integers: &integers, ..kept.arguments() }, 0, rows);
         });
     }
 }
@@ -52,8 +54,8 @@ struct Kept {
     kept: usize,
     strides: Vec<i64>,
     data: SmallVec<[usize; 16]>,
-    reals: SmallVec<[f64; 4]>,
-    wholes: SmallVec<[i64; 4]>,
+    floats: SmallVec<[f64; 4]>,
+    integers: SmallVec<[i64; 4]>,
     stream: bool,
     away: Away,
     columns: usize,
@@ -61,14 +63,14 @@ struct Kept {
 
 impl Kept {
     fn new(arguments: &Arguments<'_>) -> Kept {
-        let &Arguments { shape, kept, strides, data, reals, wholes, stream, away, columns } = arguments;
+        let &Arguments { shape, kept, strides, data, floats, integers, stream, away, columns } = arguments;
         Kept {
             shape: shape.into(),
             kept,
             strides: strides.into(),
             data: data.into(),
-            reals: reals.into(),
-            wholes: wholes.into(),
+            floats: floats.into(),
+            integers: integers.into(),
             stream,
             away,
             columns,
@@ -81,8 +83,8 @@ impl Kept {
             kept: self.kept,
             strides: &self.strides,
             data: &self.data,
-            reals: &self.reals,
-            wholes: &self.wholes,
+            floats: &self.floats,
+            integers: &self.integers,
             stream: self.stream,
             away: self.away,
             columns: self.columns,
@@ -92,10 +94,14 @@ impl Kept {
 
 #[allow(unsafe_code, reason = "the caller of a kernel promises what its geometry was checked for")]
 fn launch(function: Function, arguments: &Arguments<'_>, begin: i64, end: i64) {
-    // SAFETY: `Compiled` keeps the library open. The kernel was written for the strides of this geometry (its key has them), which was found for these operands or for others of their types, sizes
-    // and strides. Operands are initialised memory that is held for reading, of the element types that are loaded and, from their first elements on, as long as `reaches` asks: each launch looks; results are new memory as large as their
-    // shape, to which nobody else has access, and have strides without overlap; shares are disjoint ranges of tiles, and each has totals of its own;
-    // parts are disjoint pieces of rows, and what they find has places for each, which others read in later turns only.
-    // Threads are done with all shares before `share_out` returns, and what holds the memory is alive until then.
+    // SAFETY: `Compiled` keeps the library open. The kernel was written for the strides of this
+    // geometry (its key has them), which was found for these operands or for others of their types,
+    // sizes and strides. Operands are initialised memory that is held for reading, of the element
+    // types that are loaded and, from their first elements on, as long as `reaches` asks: each
+    // launch looks; results are new memory as large as their shape, to which nobody else has
+    // access, and have strides without overlap; shares are disjoint ranges of tiles, and each has
+    // totals of its own; parts are disjoint pieces of rows, and what they find has places for each,
+    // which others read in later turns only. Threads are done with all shares before `share_out`
+    // returns, and what holds the memory is alive until then.
     unsafe { function.run(arguments, begin, end) }
 }

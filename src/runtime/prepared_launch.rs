@@ -23,21 +23,24 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// With memory for the results, which is watched if it is guarded. The operands are of the plan's specification.
+    /// With memory for the results, which is watched if it is guarded. The operands are of the
+    /// plan's specification.
     pub fn new(plan: Rc<Plan>, operands: Vec<IValue>, guarded: bool) -> Prepared {
         let (kernel, geometry) = (&plan.kernel, &plan.geometry);
         let destination =
             |(made, (shape, _)): (&Made, &(Dims, Dims))| Destination::new(made.dtype, layout::numel(shape), guarded);
         let buffers = kernel.made.iter().zip(&geometry.made).map(destination).collect();
-        let asides = kernel.stores.iter().zip(kernel.loads.len()..).filter(|(store, _)| store.aside.is_some());
-        let totals = asides.map(|(store, access)| {
+        let column_reductions =
+            kernel.stores.iter().zip(kernel.loads.len()..).filter(|(store, _)| store.column_reduction.is_some());
+        let totals = column_reductions.map(|(store, access)| {
             let elements = layout::numel(&geometry.made[store.tensor].0);
             Totals::new(store.tensor, access, elements, plan.shares, guarded)
         });
         Prepared { buffers, totals: totals.collect(), operands, plan }
     }
 
-    /// Bytes that a launch has to load and store, each once, however often a stretched operand or a row is read.
+    /// Bytes that a launch has to load and store, each once, however often a stretched operand or a
+    /// row is read.
     pub fn bytes(&self) -> usize {
         touched(&self.plan.kernel, &self.plan.geometry)
     }
@@ -47,7 +50,8 @@ impl Prepared {
         self.plan.geometry.points * self.plan.kernel.operations
     }
 
-    /// Computes the results, from what the operands' memory holds now. Says whether there was anything to compute.
+    /// Computes the results, from what the operands' memory holds now. Says whether there was
+    /// anything to compute.
     ///
     /// # Errors
     /// Where memory is not what the plan is for.
@@ -80,15 +84,15 @@ impl Prepared {
         }
         let real = |&i: &usize| self.operands[i].scalar().map_or(0.0, Scalar::real);
         let whole = |&i: &usize| self.operands[i].scalar().map_or(0, Scalar::int);
-        let reals: SmallVec<[f64; 4]> = kernel.reals.iter().map(real).collect();
-        let wholes: SmallVec<[i64; 4]> = kernel.wholes.iter().map(whole).collect();
+        let floats: SmallVec<[f64; 4]> = kernel.floats.iter().map(real).collect();
+        let integers: SmallVec<[i64; 4]> = kernel.integers.iter().map(whole).collect();
         let arguments = Arguments {
             shape: &geometry.shape,
             kept: geometry.kept,
             strides: &geometry.strides,
             data: &data,
-            reals: &reals,
-            wholes: &wholes,
+            floats: &floats,
+            integers: &integers,
             stream: self.plan.streams,
             columns: self.plan.tile.unwrap_or(c_form::COLUMNS),
             away: self.plan.away,

@@ -1,6 +1,7 @@
 //! The system's C compiler: found, tried, and run on units of kernels.
 //!
-//! It runs without a shell, in a folder that nobody else reads, within a time limit. Kernels have no headers and call no library.
+//! It runs without a shell, in a folder that nobody else reads, within a time limit. Kernels have
+//! no headers and call no library.
 
 use super::disk_cache::{DiskCache, digest};
 use super::loading::Loaded;
@@ -26,15 +27,18 @@ const TIME_LIMIT: Duration = Duration::from_secs(60);
 /// What is tried when nobody names a compiler.
 const USUAL: [&str; 3] = ["cc", "gcc", "clang"];
 
-/// Sets of flags, best first; the first that a compiler takes is used. No flag lets it assume that there are no NaN or
-/// infinities, and none sets flush-to-zero for the whole process, as `-Ofast` does. Products are contracted with sums where the text of a kernel says so, and nowhere else; without the width, compilers halve
-/// the vectors of AVX-512. GCC threads jumps through the bounds of a number into what is
-/// computed of it, which costs an exponential a fifth once the jumps are masks again. Measured: 2.56 ns for an element of an LSTM
-/// cell with the first set, 5.2 with vectors of AVX2, 22 without `-fopenmp-simd`.
+/// Sets of flags, best first; the first that a compiler takes is used. No flag lets it assume that
+/// there are no NaN or infinities, and none sets flush-to-zero for the whole process, as `-Ofast`
+/// does. Products are contracted with sums where the text of a kernel says so, and nowhere else;
+/// without the width, compilers halve the vectors of AVX-512. GCC threads jumps through the bounds
+/// of a number into what is computed of it, which costs an exponential a fifth once the jumps are
+/// masks again. Measured: 2.56 ns for an element of an LSTM cell with the first set, 5.2 with
+/// vectors of AVX2, 22 without `-fopenmp-simd`.
 ///
-/// Kernels are as fast at `-O2` with the vectors of `-O3`, and half as long in the making (the gradient of an LSTM cell 0.35 s and not 0.69 by GCC 12): what `-O3` adds takes the
-/// ends of loops apart, once for each width of vectors. Registers are given for a function as one region, which takes another fifth, as loops
-/// want all of them anyway.
+/// Kernels are as fast at `-O2` with the vectors of `-O3`, and half as long in the making (the
+/// gradient of an LSTM cell 0.35 s and not 0.69 by GCC 12): what `-O3` adds takes the ends of loops
+/// apart, once for each width of vectors. Registers are given for a function as one region, which
+/// takes another fifth, as loops want all of them anyway.
 const FLAGS: [&[&[&str]]; 5] = [
     &[&["-O2"], &GCC, &NATIVE, &USED],
     &[&["-O2"], &NATIVE, &USED],
@@ -52,8 +56,10 @@ const GCC: [&str; 5] = [
     "-fno-thread-jumps",
 ];
 
-/// This processor, where compilers call it so, but none of the registers that it has for programs of before 1999. GCC 12 moves a pair of whole numbers through one of MMX (`movq2dq`) and never says
-/// `emms`: the next x87 instruction of the thread finds a stack that is full and loads NaN, and GCC copies floats through those registers where it has run out of others.
+/// This processor, where compilers call it so, but none of the registers that it has for programs
+/// of before 1999. GCC 12 moves a pair of whole numbers through one of MMX (`movq2dq`) and never
+/// says `emms`: the next x87 instruction of the thread finds a stack that is full and loads NaN,
+/// and GCC copies floats through those registers where it has run out of others.
 const NATIVE: [&str; 4] = ["-march=native", "-mprefer-vector-width=512", "-mno-mmx", "-mno-80387"];
 
 /// What every compiler that knows it is told.
@@ -87,7 +93,8 @@ fn flags(set: usize, scalar: bool) -> Vec<&'static str> {
 /// The line that tells whether a compiler works.
 const PROBE: &str = "int jo_probe(void) { return 42; }\n";
 
-/// Finds a compiler: the one that is asked for, or else `CC`, `cc`, `gcc`, `clang`. The verdict on each is kept on disk.
+/// Finds a compiler: the one that is asked for, or else `CC`, `cc`, `gcc`, `clang`. The verdict on
+/// each is kept on disk.
 ///
 /// # Errors
 /// What each of them said.
@@ -210,7 +217,8 @@ impl Compiler {
         // What the user asks for wins, as it stands behind: `JITOPT_CC='gcc -march=x86-64'`.
         let (names, options) = self.program.split_at(names(&self.program));
         command.args(&names[1..]).args(&self.flags).args(options);
-        // Where traps do not matter, GCC 12 makes `trunc` of a real that becomes whole and real again: -0.0 of what is above -1.
+        // Where traps do not matter, GCC 12 makes `trunc` of a real that becomes whole and real
+        // again: -0.0 of what is above -1.
         if source.contains("jo_cut") {
             command.arg("-ftrapping-math");
         }
@@ -224,7 +232,8 @@ impl Compiler {
     }
 }
 
-/// Runs a program in a folder to its end, and gives what it said. It is ended when it takes too long.
+/// Runs a program in a folder to its end, and gives what it said. It is ended when it takes too
+/// long.
 fn finished(mut command: Command, folder: &Path, deadline: Option<Instant>) -> Result<(ExitStatus, String), String> {
     // A file, not a pipe: nobody reads while the program runs.
     let said = folder.join("said.txt");
@@ -258,7 +267,8 @@ fn finished(mut command: Command, folder: &Path, deadline: Option<Instant>) -> R
     }
 }
 
-/// Ends a program, and first those that it started: the program that one calls is often a driver, and another one works.
+/// Ends a program, and first those that it started: the program that one calls is often a driver,
+/// and another one works.
 fn end(child: &mut Child) {
     let mut all = vec![child.id()];
     let mut i = 0;

@@ -200,7 +200,7 @@ pub fn map<W: Wide>(inputs: &[&Tensor], types: Types, f: &mut dyn FnMut(&mut [Ve
     // PyTorch's fast paths differ from the order of the traversal in dimensions of size 1 only, so
     // that the addresses of elements agree.
     let operands: SmallVec<[_; 4]> = inputs.iter().map(|tensor| (tensor.shape(), tensor.strides())).collect();
-    let strides = layout::walked_strides(&shape, &operands);
+    let strides = layout::traversal_strides(&shape, &operands);
     Ok(Tensor::with_strides(out, types.out, &shape, strides).on(device.unwrap_or_default()))
 }
 

@@ -165,7 +165,7 @@ impl DType {
 
     /// Whether a number is in the range of a floating point type, after rounding: it is not larger
     /// than the largest one, or it is infinite.
-    pub fn holds_real(self, number: super::Scalar) -> bool {
+    pub fn holds_float(self, number: super::Scalar) -> bool {
         !number.real().is_finite() || number.real().abs() <= self.largest()
     }
 

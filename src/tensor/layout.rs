@@ -237,7 +237,7 @@ pub fn strides_in_order(shape: &[i64], order: &[usize]) -> Dims {
 /// The strides of PyTorch's elementwise result of operands, each with its own shape and strides. If
 /// all have one shape and are contiguous, channels-last, or have equal strides without gaps,
 /// PyTorch takes a fast path; the difference shows in the strides of dimensions of size 1.
-pub fn walked_strides(shape: &[i64], operands: &[(&[i64], &[i64])]) -> Dims {
+pub fn traversal_strides(shape: &[i64], operands: &[(&[i64], &[i64])]) -> Dims {
     let all = |has: &dyn Fn(&[i64]) -> bool| operands.iter().all(|(own, strides)| *own == shape && has(strides));
     if all(&|strides| is_contiguous(shape, strides)) {
         return contiguous(shape);

@@ -118,7 +118,7 @@ pub fn stands_for_number(dtype: DType) -> bool {
 
 /// The type of the result of a floating point operator: integers become the default floating point
 /// type.
-pub fn to_real_arithmetic(dtype: DType) -> DType {
+pub fn to_float_arithmetic(dtype: DType) -> DType {
     if dtype.is_integral() { Float } else { dtype }
 }
 

@@ -167,7 +167,7 @@ mod tests {
         }
 
         #[test]
-        fn whole_numbers_are_as_rust_writes_them(n in any::<i64>()) {
+        fn integers_are_as_rust_writes_them(n in any::<i64>()) {
             let mut out = Vec::new();
             print_int(&mut out, n);
             prop_assert_eq!(String::from_utf8(out).ok(), Some(n.to_string()));

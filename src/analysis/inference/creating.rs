@@ -12,8 +12,8 @@ pub(super) fn extent(call: &Call<'_>) -> Option<Extent> {
         // A gradient sum to no size reduces nothing.
         Shape::Given if call.operand("size").is_some_and(|size| call.is_none(size)) => Some(Extent::of(call.sizes()?)),
         Shape::Given => Some(Extent::of(call.ints(&["size"])?.into_iter().map(dim_of).collect())),
-        Shape::Range => Some(Extent::of(vec![dim_of(range(call).or_else(|| real_range(call, false)))])),
-        Shape::ClosedRange => Some(Extent::of(vec![dim_of(real_range(call, true))])),
+        Shape::Range => Some(Extent::of(vec![dim_of(range(call).or_else(|| float_range(call, false)))])),
+        Shape::ClosedRange => Some(Extent::of(vec![dim_of(float_range(call, true))])),
         Shape::Data => data(call),
         _ => {
             let rows = call.int(&["n"]);
@@ -38,7 +38,7 @@ fn range(call: &Call<'_>) -> Option<i64> {
 
 /// The number of steps between floating point bounds, computed in doubles as PyTorch does. A closed
 /// range includes its end.
-fn real_range(call: &Call<'_>, closed: bool) -> Option<i64> {
+fn float_range(call: &Call<'_>, closed: bool) -> Option<i64> {
     let number = |name: &str, default: f64| match call.operand(name) {
         Some(value) => call.float(value),
         None => Some(default),

@@ -7,7 +7,7 @@ use crate::ops::shape_rules::{Element, Shape};
 use crate::planted;
 use crate::symbol::prim;
 use crate::tensor::dtype::Kind;
-use crate::tensor::promotion::{Promotion, of_number, stands_for_number, to_real_arithmetic};
+use crate::tensor::promotion::{Promotion, of_number, stands_for_number, to_float_arithmetic};
 use crate::types::era::Era;
 use crate::types::release::Release;
 use crate::types::{DType, Dim, Simple, TensorType, Type, TypeKind};
@@ -83,8 +83,8 @@ fn following(call: &Call<'_>, element: Element, i: usize) -> Option<DType> {
         Element::Each(_) => None,
         Element::Of(name) => call.tensor(name)?.dtype,
         Element::Fixed(dtype) => Some(dtype),
-        Element::RealParts => first().map(|dtype| to_real_arithmetic(dtype).to_real()),
-        Element::Distance => settled(call, 0).map(|dtype| to_real_arithmetic(dtype.to_real())),
+        Element::RealParts => first().map(|dtype| to_float_arithmetic(dtype).to_real()),
+        Element::Distance => settled(call, 0).map(|dtype| to_float_arithmetic(dtype.to_real())),
         // The gradient of a softmax that converted halves to floats has halves.
         Element::OfInput => {
             let input = match call.operand("input_dtype") {
@@ -144,19 +144,19 @@ fn following(call: &Call<'_>, element: Element, i: usize) -> Option<DType> {
         }
         Element::Statistics => statistics(call),
         Element::Common => call.tensors()?.iter().find_map(|tensor| tensor.dtype),
-        Element::Real => first().map(to_real_arithmetic),
+        Element::Real => first().map(to_float_arithmetic),
         Element::Complex => first().filter(|dtype| dtype.is_float()).map(DType::to_complex),
         Element::Parts => first().map(DType::to_real),
         Element::Promoted => promoted(call, 0),
         // The distance of complex numbers is a float.
         Element::Settled if call.row.shape == Shape::Scalar => settled(call, 0).map(DType::to_real),
         Element::Settled => settled(call, 0),
-        Element::SettledFloat => settled(call, 0).map(to_real_arithmetic),
+        Element::SettledFloat => settled(call, 0).map(to_float_arithmetic),
         Element::Chosen => settled(call, 1),
         Element::Divided => divided(call),
         Element::Angle => {
             let result = promoted(call, 0)?;
-            (call.era() == Era::V2 || !result.is_integral()).then(|| to_real_arithmetic(result))
+            (call.era() == Era::V2 || !result.is_integral()).then(|| to_float_arithmetic(result))
         }
         Element::Summed => first().map(|dtype| if dtype.is_integral() { DType::Long } else { dtype }),
         Element::Squared => first().map(|dtype| if dtype == DType::Bool { DType::Long } else { dtype }),
@@ -324,7 +324,7 @@ fn divided(call: &Call<'_>) -> Option<DType> {
     match rounded {
         _ if !result.is_integral() || call.graph.release() < Release(1, 6) => Some(result),
         Some(true) => Some(result),
-        Some(false) => Some(to_real_arithmetic(result)),
+        Some(false) => Some(to_float_arithmetic(result)),
         None => None,
     }
 }

@@ -116,13 +116,13 @@ fn expanded(call: &Call<'_>) -> Option<Extent> {
         (Some(n), _) => Dim::Known(*n),
     };
     let result: Vec<Dim> = wanted.iter().enumerate().map(size).collect();
-    let strides = call.strides().and_then(|strides| stretched(&sizes, &strides, &result));
+    let strides = call.strides().and_then(|strides| broadcast_dims(&sizes, &strides, &result));
     Some(Extent::looked_at(result, strides))
 }
 
 /// Strides of an expanded tensor: 0 where a dimension is broadcast. A new dimension of size 1 has
 /// its contiguous stride.
-fn stretched(sizes: &[Dim], strides: &[i64], result: &[Dim]) -> Option<Vec<i64>> {
+fn broadcast_dims(sizes: &[Dim], strides: &[i64], result: &[Dim]) -> Option<Vec<i64>> {
     let new = result.len() - sizes.len();
     let mut all = vec![0i64; result.len()];
     for i in (0..result.len()).rev() {

@@ -1,11 +1,11 @@
 //! Loops over the elements of a tile, one for each stage.
 
-use super::row_loops::{letter_of_running, operator, running_type};
+use super::row_loops::{letter_of_scan, operator, scan_type};
 use super::{Writer, beside};
 use crate::codegen::expressions::{converted, formula, literal, narrowed, value_type, widened};
 use crate::codegen::kernel::{Direction, Inner, Input, Source};
 use crate::codegen::schedule::{Aim, Stages, source_of, stages};
-use crate::ops::recipes::Fold;
+use crate::ops::recipes::ReduceOp;
 use crate::tensor::DType;
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ struct Loop<'a> {
     steps: BTreeSet<usize>,
     stages: Stages,
     /// Loads of one element, which is read before the loops.
-    still: BTreeSet<usize>,
+    invariant: BTreeSet<usize>,
 }
 
 impl Writer<'_> {
@@ -35,9 +35,9 @@ impl Writer<'_> {
     pub(super) fn elements(&mut self, indent: usize, phase: usize, aims: &[Aim], most: usize) {
         let steps = self.schedule.steps(self.kernel, phase, aims);
         let stages = stages(self.kernel, &steps);
-        let still = self.still_loads(&steps, aims);
-        still.iter().for_each(|&k| self.load(indent, k));
-        let all = Loop { indent, phase, aims, steps, stages, still };
+        let invariant = self.invariant_loads(&steps, aims);
+        invariant.iter().for_each(|&k| self.load(indent, k));
+        let all = Loop { indent, phase, aims, steps, stages, invariant };
         for &step in &self.between_stages(&all) {
             let step = &self.kernel.steps[step];
             let (ty, name) = (value_type(step.out), beside('t', &step.name));
@@ -47,17 +47,20 @@ impl Writer<'_> {
         self.stream_tile(indent, aims);
     }
 
-    /// What is the same for all elements of a loop. Compilers cannot tell that no result is written to it, and would spread it over a vector once for each:
-    /// the overlap of boxes takes 1.7 times as long that way.
-    fn still_loads(&self, steps: &BTreeSet<usize>, aims: &[Aim]) -> BTreeSet<usize> {
+    /// What is the same for all elements of a loop. Compilers cannot tell that no result is written
+    /// to it, and would spread it over a vector once for each: the overlap of boxes takes 1.7 times
+    /// as long that way.
+    fn invariant_loads(&self, steps: &BTreeSet<usize>, aims: &[Aim]) -> BTreeSet<usize> {
         let inputs = steps.iter().flat_map(|&i| self.kernel.steps[i].inputs.iter().map(|input| input.source));
         let sources = inputs.chain(aims.iter().map(|&aim| source_of(self.kernel, aim)));
-        let is_known = |k: usize| self.walk.direction.is_along() && self.schedule.is_of_row(self.walk, Source::Load(k));
-        let still = sources.filter_map(|source| match source {
-            Source::Load(k) if self.walk.inner[k] == Inner::Still && !is_known(k) => Some(k),
+        let is_known = |k: usize| {
+            self.traversal.direction.has_inner_loop() && self.schedule.is_of_row(self.traversal, Source::Load(k))
+        };
+        let invariant = sources.filter_map(|source| match source {
+            Source::Load(k) if self.traversal.inner[k] == Inner::Broadcast && !is_known(k) => Some(k),
             _ => None,
         });
-        still.collect()
+        invariant.collect()
     }
 
     /// How many loops some aims need.
@@ -72,8 +75,8 @@ impl Writer<'_> {
 
     fn comes_last(&self, aim: Aim) -> bool {
         match aim {
-            Aim::Fold(k) => self.is_heavy(k),
-            Aim::Store(k) => self.kernel.stores[k].aside.is_some() && self.computes_heavy(aim),
+            Aim::Reduce(k) => self.is_expensive(k),
+            Aim::Store(k) => self.kernel.stores[k].column_reduction.is_some() && self.computes_expensive(aim),
             Aim::Square(_) | Aim::Differs(_) | Aim::Place(_) | Aim::Carry(..) | Aim::Total(_) | Aim::Keep(_) => false,
         }
     }
@@ -89,7 +92,7 @@ impl Writer<'_> {
         let mut accesses: BTreeSet<usize> = BTreeSet::new();
         for source in sources {
             match source {
-                Source::Load(k) if !self.walk.still[k] => accesses.insert(k),
+                Source::Load(k) if !self.traversal.invariant[k] => accesses.insert(k),
                 Source::Step(i) if self.schedule.waits(i, phase) => accesses.insert(stored + self.schedule.carried[&i]),
                 _ => false,
             };
@@ -97,7 +100,9 @@ impl Writer<'_> {
         for aim in aims {
             match *aim {
                 Aim::Store(k) | Aim::Carry(_, k) => accesses.insert(stored + k),
-                Aim::Fold(_) | Aim::Square(_) | Aim::Differs(_) | Aim::Place(_) | Aim::Total(_) | Aim::Keep(_) => false,
+                Aim::Reduce(_) | Aim::Square(_) | Aim::Differs(_) | Aim::Place(_) | Aim::Total(_) | Aim::Keep(_) => {
+                    false
+                }
             };
         }
         accesses.into_iter().collect()
@@ -125,19 +130,20 @@ impl Writer<'_> {
         let mut declared: BTreeSet<String> = BTreeSet::new();
         let indent = all.indent;
         let aims: Vec<Aim> = all.aims.iter().copied().filter(|aim| self.stage_of(all, *aim) == stage).collect();
-        let runs = |i: &&usize| all.stages.of_step[i] == stage && self.kernel.steps[**i].running.is_some();
+        let runs = |i: &&usize| all.stages.of_step[i] == stage && self.kernel.steps[**i].scan.is_some();
         if let Some(&i) = all.steps.iter().find(runs) {
-            return self.running_stage(all, i, &aims, between.contains(&i));
+            return self.scan_stage(all, i, &aims, between.contains(&i));
         }
         if aims.is_empty() && !all.stages.of_step.values().any(|&of_step| of_step == stage) {
             return;
         }
-        let still = self.still_sums(&aims);
-        for &k in &still {
-            self.line(indent, &format!("{} {} = 0;", self.type_aside(k), self.part_aside(k)));
+        let invariant = self.invariant_sums(&aims);
+        for &k in &invariant {
+            self.line(indent, &format!("{} {} = 0;", self.column_reduction_type(k), self.column_reduction_part(k)));
         }
-        // What hardly ever runs is not worth vectors: they would be a fifth of what a compiler does for a norm.
-        if !self.in_doubles || self.is_across() {
+        // What hardly ever runs is not worth vectors: they would be a fifth of what a compiler does
+        // for a norm.
+        if !self.in_doubles || self.is_outer() {
             self.line(indent, &format!("#pragma omp simd{}", self.clauses(&aims)));
         }
         self.line(indent, "for (i64 i = 0; i < m; i++) {");
@@ -158,50 +164,52 @@ impl Writer<'_> {
         aims.iter().for_each(|&aim| self.take(indent + 4, aim));
         self.end_together(indent + 4);
         self.line(indent, "}");
-        for k in still {
-            self.line(indent, &format!("{}[0] += {};", self.store_name(k), self.part_aside(k)));
+        for k in invariant {
+            self.line(indent, &format!("{}[0] += {};", self.store_name(k), self.column_reduction_part(k)));
         }
     }
 
     /// Sums aside of which a loop adds to one element: it does so in a variable.
-    pub(super) fn still_sums(&self, aims: &[Aim]) -> Vec<usize> {
-        let is_still = |k: &usize| {
+    pub(super) fn invariant_sums(&self, aims: &[Aim]) -> Vec<usize> {
+        let is_invariant = |k: &usize| {
             let access = self.kernel.loads.len() + k;
-            self.kernel.is_aside(access) && self.walk.inner[access] == Inner::Still
+            self.kernel.is_column_reduction(access) && self.traversal.inner[access] == Inner::Broadcast
         };
         let stores = aims.iter().filter_map(|aim| if let Aim::Store(k) = aim { Some(*k) } else { None });
-        stores.filter(is_still).collect()
+        stores.filter(is_invariant).collect()
     }
 
-    /// The type of that variable: of a part of a row, sixteen floats in each place of a vector, it is a float, as it is for sums of rows side by side. With doubles in
-    /// the loop the gradient of the overlap of boxes takes 1.5 times as long.
-    pub(super) fn type_aside(&self, k: usize) -> &'static str {
-        let aside = self.kernel.stores[k].aside.map(|at| &self.kernel.asides[at]);
-        match aside.map(|aside| value_type(aside.input.to)) {
-            Some("float") if self.walk.direction == Direction::Across => "float",
+    /// The type of that variable: of a part of a row, sixteen floats in each place of a vector, it
+    /// is a float, as it is for sums of rows side by side. With doubles in the loop the gradient of
+    /// the overlap of boxes takes 1.5 times as long.
+    pub(super) fn column_reduction_type(&self, k: usize) -> &'static str {
+        let column_reduction = self.kernel.stores[k].column_reduction.map(|at| &self.kernel.column_reductions[at]);
+        match column_reduction.map(|column_reduction| value_type(column_reduction.input.to)) {
+            Some("float") if self.traversal.direction == Direction::Outer => "float",
             _ => "double",
         }
     }
 
-    pub(super) fn part_aside(&self, k: usize) -> String {
+    pub(super) fn column_reduction_part(&self, k: usize) -> String {
         format!("p_{}", self.store_name(k))
     }
 
     /// Adds an element to a sum aside.
-    fn add_aside(&mut self, indent: usize, k: usize, at: usize) {
-        let aside = &self.kernel.asides[at];
-        let value = self.input(&aside.input);
+    fn add_to_column_reduction(&mut self, indent: usize, k: usize, at: usize) {
+        let column_reduction = &self.kernel.column_reductions[at];
+        let value = self.input(&column_reduction.input);
         let access = self.kernel.loads.len() + k;
-        let (total, ty) = match self.walk.inner[access] {
-            Inner::Still => (self.part_aside(k), self.type_aside(k)),
+        let (total, ty) = match self.traversal.inner[access] {
+            Inner::Broadcast => (self.column_reduction_part(k), self.column_reduction_type(k)),
             _ => (format!("{}{}", self.store_name(k), self.index(access)), "double"),
         };
-        self.noted(indent, &format!("{total} += ({ty}){value};"), &aside.line);
+        self.noted(indent, &format!("{total} += ({ty}){value};"), &column_reduction.line);
     }
 
-    /// The loop of a running total, and of what is done with it at once. Sums along a row may be computed in a vector where that says the same, or
-    /// differs in digits that are not kept. Sums of doubles and products stay sequential: in another
-    /// order they have other last digits, or are infinite on the way.
+    /// The loop of a running total, and of what is done with it at once. Sums along a row may be
+    /// computed in a vector where that says the same, or differs in digits that are not kept. Sums
+    /// of doubles and products stay sequential: in another order they have other last digits, or
+    /// are infinite on the way.
     ///
     /// ```c
     /// #pragma omp simd reduction(inscan,+:r_y)
@@ -211,15 +219,16 @@ impl Writer<'_> {
     ///     { const float v_y = (float)r_y; out0[i] = v_y; }
     /// }
     /// ```
-    fn running_stage(&mut self, all: &Loop<'_>, i: usize, aims: &[Aim], is_read_later: bool) {
+    fn scan_stage(&mut self, all: &Loop<'_>, i: usize, aims: &[Aim], is_read_later: bool) {
         let (indent, step) = (all.indent, &self.kernel.steps[i]);
-        let Some(running) = &step.running else { return };
-        let (name, operator) = (beside(letter_of_running(all.aims), &step.name), operator(running.fold));
-        let is_along = self.walk.direction.has_single_rows();
-        let total = if is_along { name.clone() } else { self.row_of(&name) };
-        // In another order doubles have other last digits, and products are too large or small on the way.
-        let in_vectors = running.fold == Fold::Sum && step.computed != DType::Double;
-        match is_along {
+        let Some(scan) = &step.scan else { return };
+        let (name, operator) = (beside(letter_of_scan(all.aims), &step.name), operator(scan.op));
+        let has_inner_loop = self.traversal.direction.has_single_rows();
+        let total = if has_inner_loop { name.clone() } else { self.row_of(&name) };
+        // In another order doubles have other last digits, and products are too large or small on
+        // the way.
+        let in_vectors = scan.op == ReduceOp::Sum && step.computed != DType::Double;
+        match has_inner_loop {
             true if in_vectors => self.line(indent, &format!("#pragma omp simd reduction(inscan,{operator}:{name})")),
             true => {}
             false => self.line(indent, "#pragma omp simd"),
@@ -231,13 +240,13 @@ impl Writer<'_> {
             indent: indent + 4,
             steps: all.steps.clone(),
             stages: all.stages.clone(),
-            still: all.still.clone(),
+            invariant: all.invariant.clone(),
             ..*all
         };
         step.inputs.iter().for_each(|input| self.declare(input.source, &inner, all.stages.of_step[&i], &mut declared));
         self.run_on(indent + 8, i, &total);
         self.line(indent + 4, "}");
-        if is_along && in_vectors {
+        if has_inner_loop && in_vectors {
             self.line(indent + 4, &format!("#pragma omp scan inclusive({name})"));
         }
         self.line(indent + 4, "{");
@@ -255,8 +264,8 @@ impl Writer<'_> {
     /// Takes an element into a running total.
     pub(super) fn run_on(&mut self, indent: usize, i: usize, total: &str) {
         let step = &self.kernel.steps[i];
-        let (Some(running), value) = (&step.running, formula(step, |input| self.input(input))) else { return };
-        let statement = format!("{total} {}= ({}){value};", operator(running.fold), running_type(step));
+        let (Some(scan), value) = (&step.scan, formula(step, |input| self.input(input))) else { return };
+        let statement = format!("{total} {}= ({}){value};", operator(scan.op), scan_type(step));
         self.noted(indent, &statement, &step.line);
     }
 
@@ -272,14 +281,14 @@ impl Writer<'_> {
     /// Makes a value known in a loop that does not compute it.
     fn declare(&mut self, source: Source, all: &Loop<'_>, stage: usize, declared: &mut BTreeSet<String>) {
         let name = self.name(source, DType::Float);
-        let is_of_row = self.schedule.is_of_row(self.walk, source);
+        let is_of_row = self.schedule.is_of_row(self.traversal, source);
         // A single row has variables of its own.
-        if is_of_row && self.walk.direction.is_along() {
+        if is_of_row && self.traversal.direction.has_inner_loop() {
             return;
         }
         let indent = all.indent + 4;
         match source {
-            Source::Load(k) if !all.still.contains(&k) && declared.insert(name.clone()) => self.load(indent, k),
+            Source::Load(k) if !all.invariant.contains(&k) && declared.insert(name.clone()) => self.load(indent, k),
             Source::Step(i) => {
                 let value = match self.schedule.carried.get(&i).filter(|_| self.schedule.waits(i, all.phase)) {
                     Some(&store) => {
@@ -295,8 +304,8 @@ impl Writer<'_> {
                     self.line(indent, &format!("const {} {name} = {value};", value_type(self.kernel.steps[i].out)));
                 }
             }
-            Source::Folded(k) if declared.insert(name.clone()) => {
-                let ty = value_type(self.kernel.foldings[k].out);
+            Source::Reduced(k) if declared.insert(name.clone()) => {
+                let ty = value_type(self.kernel.reductions[k].out);
                 let element = self.row_of(&beside('t', &name));
                 self.line(indent, &format!("const {ty} {name} = {element};"));
             }
@@ -320,11 +329,11 @@ impl Writer<'_> {
                 let statement = format!("{}{} = {name};", self.store_name(store), self.index(access));
                 self.noted(indent, &statement, "kept for a later loop");
             }
-            Aim::Fold(k) => self.fold(indent, k),
+            Aim::Reduce(k) => self.reduce(indent, k),
             Aim::Square(k) => self.square(indent, k),
             Aim::Differs(k) => self.compare(indent, k),
             Aim::Place(k) => self.look_for(indent, k),
-            Aim::Total(step) => self.add_to_running(indent, step),
+            Aim::Total(step) => self.add_to_scan(indent, step),
             Aim::Keep(step) => {
                 let statement = format!("{} = {};", self.column(step), self.kernel.steps[step].name);
                 self.noted(indent, &statement, "kept for all rows");
@@ -334,8 +343,8 @@ impl Writer<'_> {
 
     pub(super) fn store(&mut self, indent: usize, k: usize) {
         let store = self.kernel.stores[k];
-        if let Some(at) = store.aside {
-            return self.add_aside(indent, k, at);
+        if let Some(at) = store.column_reduction {
+            return self.add_to_column_reduction(indent, k, at);
         }
         let made = &self.kernel.made[store.tensor];
         let value = converted(&self.name(store.source, store.dtype), store.dtype, made.dtype);
@@ -351,11 +360,12 @@ impl Writer<'_> {
         self.as_in_memory(formula(step, |input| self.input(input)), step.out, Source::Step(i))
     }
 
-    /// A value as it would be read again if it had been written to memory, which rounds those of 16 bits. What is only stored is rounded there.
+    /// A value as it would be read again if it had been written to memory, which rounds those of 16
+    /// bits. What is only stored is rounded there.
     pub(super) fn as_in_memory(&self, value: String, dtype: DType, source: Source) -> String {
         let is_value = match source {
             Source::Step(i) => self.kernel.steps[i].is_value,
-            Source::Folded(k) => self.kernel.foldings[k].is_value,
+            Source::Reduced(k) => self.kernel.reductions[k].is_value,
             _ => false,
         };
         let rounds = matches!(dtype, DType::Half | DType::BFloat16) && is_value && self.kernel.reads(source);

@@ -1,7 +1,9 @@
-//! Rows that are parted between threads, where there are fewer rows than those: sums over everything, or a running total of one row.
+//! Rows that are parted between threads, where there are fewer rows than those: sums over
+//! everything, or a running total of one row.
 //!
-//! A launch is done in turns. In each turn every part, on a thread of its own, does one phase for its piece of a row, and leaves what it has found; in the next turn each part puts together
-//! what all have found before it goes on:
+//! A launch is done in turns. In each turn every part, on a thread of its own, does one phase for
+//! its piece of a row, and leaves what it has found; in the next turn each part puts together what
+//! all have found before it goes on:
 //!
 //! ```c
 //! double a_m = 0;
@@ -14,17 +16,20 @@
 //! const float v_m = (float)(a_m / count);
 //! ```
 //!
-//! A running total takes two turns: in the first a part finds the sum of its piece, in the second it begins with what those before it have found. That is how S. Chatterjee, G. E. Blelloch and
-//! M. Zagha do it (Scan Primitives for Vector Computers, 1990): elements are read twice, and results written once.
+//! A running total takes two turns: in the first a part finds the sum of its piece, in the second
+//! it begins with what those before it have found. That is how S. Chatterjee, G. E. Blelloch and M.
+//! Zagha do it (Scan Primitives for Vector Computers, 1990): elements are read twice, and results
+//! written once.
 
-use super::row_loops::{Phase, operator, running_type};
+use super::row_loops::{Phase, operator, scan_type};
 use super::{Writer, beside};
-use crate::codegen::kernel::{Direction, Kernel, Step, Walk};
+use crate::codegen::kernel::{Direction, Kernel, Step, Traversal};
 use crate::codegen::schedule::Aim;
-use crate::ops::recipes::Fold;
+use crate::ops::recipes::ReduceOp;
 use crate::tensor::DType;
 
-/// In how many turns a launch is done, and how many places of eight bytes each part has for what it finds of a row.
+/// In how many turns a launch is done, and how many places of eight bytes each part has for what it
+/// finds of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turns {
     /// Each is over when all parts are done.
@@ -36,22 +41,23 @@ pub struct Turns {
 /// Lines of a piece, in elements: what one part writes no other does.
 const LINE: usize = 64;
 
-/// Whether a kernel can be written so that rows are parted: not where it adds to sums aside, which have parts of their own, or where totals run in doubles, of which
-/// the last digits tell the order.
-pub fn can_be_parted(kernel: &Kernel) -> bool {
-    let running: Vec<_> = kernel.steps.iter().filter(|step| step.running.is_some()).collect();
+/// Whether a kernel can be written so that rows are parted: not where it adds to sums aside, which
+/// have parts of their own, or where totals run in doubles, of which the last digits tell the
+/// order.
+pub fn can_be_split(kernel: &Kernel) -> bool {
+    let scan: Vec<_> = kernel.steps.iter().filter(|step| step.scan.is_some()).collect();
     let may_run = |step: &&Step| {
-        let is_sum = step.running.as_ref().is_some_and(|running| running.fold == Fold::Sum);
-        is_sum && step.computed != DType::Double && step.inputs.len() == 1 && kernel.foldings.is_empty()
+        let is_sum = step.scan.as_ref().is_some_and(|scan| scan.op == ReduceOp::Sum);
+        is_sum && step.computed != DType::Double && step.inputs.len() == 1 && kernel.reductions.is_empty()
     };
-    kernel.asides.is_empty() && running.len() <= 1 && running.iter().all(may_run)
+    kernel.column_reductions.is_empty() && scan.len() <= 1 && scan.iter().all(may_run)
 }
 
 /// What the launch of a kernel has to know; nothing where no rows are parted.
-pub fn turns(kernel: &Kernel, walk: &Walk) -> Option<Turns> {
-    let writer = Writer::new(kernel, walk);
+pub fn turns(kernel: &Kernel, traversal: &Traversal) -> Option<Turns> {
+    let writer = Writer::new(kernel, traversal);
     let phases = writer.schedule.phases;
-    writer.is_parted().then(|| Turns { turns: writer.turn_of(phases), places: writer.place_of(phases) })
+    writer.is_split().then(|| Turns { turns: writer.turn_of(phases), places: writer.place_of(phases) })
 }
 
 /// What a part leaves for others: a total, with its letter in the text, its type and its place.
@@ -69,13 +75,14 @@ impl Left {
 }
 
 impl Writer<'_> {
-    pub(super) fn is_parted(&self) -> bool {
-        self.walk.direction == Direction::Parted
+    pub(super) fn is_split(&self) -> bool {
+        self.traversal.direction == Direction::Split
     }
 
-    /// The piece of each row that is this part's: whole blocks, or a piece of each where there are fewer of them than parts.
+    /// The piece of each row that is this part's: whole blocks, or a piece of each where there are
+    /// fewer of them than parts.
     pub(super) fn own_part(&mut self) {
-        let (numbers, found) = (self.kernel.wholes.len(), self.kernel.accesses());
+        let (numbers, found) = (self.kernel.integers.len(), self.kernel.accesses());
         let number = |k: usize| format!("wholes[{}]", numbers + k);
         self.line(4, &format!("const i64 turn = {}, part = {}, parts = {};", number(0), number(1), number(2)));
         self.line(4, &format!("char *const found = data[{found}];"));
@@ -92,11 +99,11 @@ impl Writer<'_> {
         let turns = |phase: usize| {
             let writes = |k: usize| {
                 let of_phase = self.schedule.phase(self.kernel.stores[k].source) == phase;
-                of_phase && self.walk.writes_rows(self.kernel, k)
+                of_phase && self.traversal.writes_rows(self.kernel, k)
             };
-            let aims = self.schedule.aims(self.kernel, self.walk, phase);
+            let aims = self.schedule.aims(self.kernel, self.traversal, phase);
             let is_done = !aims.is_empty() || (0..self.kernel.stores.len()).any(writes);
-            i64::from(is_done) + i64::from(self.running_in(phase, &aims).is_some())
+            i64::from(is_done) + i64::from(self.scan_in(phase, &aims).is_some())
         };
         (0..phase).map(turns).sum()
     }
@@ -104,17 +111,17 @@ impl Writer<'_> {
     /// The first place that a phase has.
     fn place_of(&self, phase: usize) -> usize {
         let places = |phase: usize| {
-            let aims = self.schedule.aims(self.kernel, self.walk, phase);
+            let aims = self.schedule.aims(self.kernel, self.traversal, phase);
             let planned = self.planned(phase, &aims);
-            let folds = planned.own.iter().chain(&planned.along).map(|&k| self.left_names(k).len());
-            folds.sum::<usize>() + usize::from(self.running_in(phase, &aims).is_some())
+            let reduces = planned.own.iter().chain(&planned.along).map(|&k| self.left_names(k).len());
+            reduces.sum::<usize>() + usize::from(self.scan_in(phase, &aims).is_some())
         };
         (0..phase).map(places).sum()
     }
 
     /// The running total that loops with these aims compute.
-    fn running_in(&self, phase: usize, aims: &[Aim]) -> Option<usize> {
-        self.schedule.steps(self.kernel, phase, aims).into_iter().find(|&i| self.kernel.steps[i].running.is_some())
+    fn scan_in(&self, phase: usize, aims: &[Aim]) -> Option<usize> {
+        self.schedule.steps(self.kernel, phase, aims).into_iter().find(|&i| self.kernel.steps[i].scan.is_some())
     }
 
     /// The totals of a fold that others have to know.
@@ -128,42 +135,43 @@ impl Writer<'_> {
         let (mut turn, mut place) = (self.turn_of(phase.number), self.place_of(phase.number));
         let each = 8 * self.place_of(self.schedule.phases);
         self.line(8, &format!("char *const own_{turn} = found + (item * parts + part) * {each};"));
-        if let Some(step) = self.running_in(phase.number, &phase.aims) {
+        if let Some(step) = self.scan_in(phase.number, &phase.aims) {
             self.total_first(phase, step, (turn, place), each);
             (turn, place) = (turn + 1, place + 1);
         }
         self.line(8, &format!("if (turn == {turn}) {{"));
         self.all_blocks(phase, &[]);
-        let mut folds = Vec::new();
+        let mut reduces = Vec::new();
         for &k in phase.own.iter().chain(&phase.along) {
             let name = |(ty, letter)| {
                 place += 1;
                 Left { letter, ty, place: place - 1 }
             };
-            folds.push((k, self.left_names(k).into_iter().map(name).collect::<Vec<Left>>()));
+            reduces.push((k, self.left_names(k).into_iter().map(name).collect::<Vec<Left>>()));
         }
-        for (k, all) in &folds {
+        for (k, all) in &reduces {
             for left in all {
-                let name = beside(left.letter, &self.kernel.foldings[*k].name);
+                let name = beside(left.letter, &self.kernel.reductions[*k].name);
                 let own = self.turn_of(phase.number);
                 self.line(12, &format!("*({} *)(own_{own} + {}) = {name};", left.ty, 8 * left.place));
             }
         }
         self.line(12, "goto next;");
         self.line(8, "}");
-        if !folds.is_empty() {
+        if !reduces.is_empty() {
             self.line(8, "for (i64 k = 0; k < parts; k++) {");
             self.line(12, &format!("const char *const of = found + (item * parts + k) * {each};"));
-            folds.iter().for_each(|(k, all)| self.put_together(*k, all));
+            reduces.iter().for_each(|(k, all)| self.put_together(*k, all));
             self.line(8, "}");
         }
     }
 
-    /// The turn in which a part finds the sum of its piece, and what a running total begins with in the next.
+    /// The turn in which a part finds the sum of its piece, and what a running total begins with in
+    /// the next.
     fn total_first(&mut self, phase: &Phase, step: usize, (turn, place): (i64, usize), each: usize) {
-        self.running_totals(8, phase.number, &phase.aims);
+        self.scans(8, phase.number, &phase.aims);
         let name = beside('r', &self.kernel.steps[step].name);
-        let ty = running_type(&self.kernel.steps[step]);
+        let ty = scan_type(&self.kernel.steps[step]);
         self.line(8, &format!("if (turn == {turn}) {{"));
         let aims = [Aim::Total(step)];
         let only = self.planned(phase.number, &aims);
@@ -178,25 +186,25 @@ impl Writer<'_> {
 
     /// Takes what a part has found into the totals of a fold.
     fn put_together(&mut self, k: usize, all: &[Left]) {
-        let folding = &self.kernel.foldings[k];
-        let name = |letter: char| beside(letter, &folding.name);
+        let reduction = &self.kernel.reductions[k];
+        let name = |letter: char| beside(letter, &reduction.name);
         let read = |letter: char| all.iter().find(|left| left.letter == letter).map_or(String::new(), Left::read);
         if self.is_variance(k) {
             return self.put_variances_together(&name, &read);
         }
-        if self.is_place(k) {
+        if self.is_arg_reduction(k) {
             return self.put_places_together(k, &read);
         }
         for left in all {
             let (total, value) = (name(left.letter), left.read());
-            let compared = folding.beats();
-            let statement = match (left.letter, folding.fold) {
+            let compared = reduction.beats();
+            let statement = match (left.letter, reduction.op) {
                 ('n', _) => format!("{total} |= {value};"),
-                (_, Fold::Largest | Fold::Smallest) => {
+                (_, ReduceOp::Largest | ReduceOp::Smallest) => {
                     format!("{total} = {value} {compared} {total} ? {value} : {total};")
                 }
-                (_, fold) => {
-                    format!("{total} {}= {value};", operator(fold))
+                (_, reduce) => {
+                    format!("{total} {}= {value};", operator(reduce))
                 }
             };
             self.line(12, &statement);
@@ -216,7 +224,7 @@ impl Writer<'_> {
     }
 
     /// Takes an element into the total of a piece.
-    pub(super) fn add_to_running(&mut self, indent: usize, step: usize) {
+    pub(super) fn add_to_scan(&mut self, indent: usize, step: usize) {
         let name = beside('r', &self.kernel.steps[step].name);
         self.run_on(indent, step, &name);
     }

@@ -1,7 +1,9 @@
 //! Where in its row an element is: `argmax`, and the places that `max` along a dimension gives.
 //!
-//! Along a row a block is folded as for its largest element, in vectors. Only a block that has a larger one than all before it is looked at again, for the first element that is it, or is no number;
-//! of a row of noise those are few, of one that rises all are read twice, the second time in the first level of cache:
+//! Along a row a block is folded as for its largest element, in vectors. Only a block that has a
+//! larger one than all before it is looked at again, for the first element that is it, or is no
+//! number; of a row of noise those are few, of one that rises all are read twice, the second time
+//! in the first level of cache:
 //!
 //! ```c
 //! float p_y = -inf;
@@ -14,81 +16,87 @@
 //! }
 //! ```
 //!
-//! Of rows that stand side by side each element is compared with what is the largest so far in its row. Nothing is found where all elements are the least there is: then the first one is it,
-//! which is what places begin with.
+//! Of rows that stand side by side each element is compared with what is the largest so far in its
+//! row. Nothing is found where all elements are the least there is: then the first one is it, which
+//! is what places begin with.
 
 use super::row_loops::Phase;
 use super::{Writer, beside};
 use crate::codegen::schedule::Aim;
 
 impl Writer<'_> {
-    pub(super) fn is_place(&self, k: usize) -> bool {
-        self.kernel.foldings[k].fold.is_place()
+    pub(super) fn is_arg_reduction(&self, k: usize) -> bool {
+        self.kernel.reductions[k].op.is_arg_reduction()
     }
 
-    /// Totals, each with its type and what it begins as: `a` the element, `j` where it is, and `n` whether it is no number.
+    /// Totals, each with its type and what it begins as: `a` the element, `j` where it is, and `n`
+    /// whether it is no number.
     pub(super) fn totals_of_place(&self, k: usize) -> Vec<(&'static str, String, String)> {
-        let folding = &self.kernel.foldings[k];
-        let total = |ty, letter, nothing: &str| (ty, beside(letter, &folding.name), nothing.to_owned());
-        let mut all = vec![total(folding.total(), 'a', &folding.nothing()), total("i64", 'j', "0")];
-        if folding.is_real() && !self.is_across() {
+        let reduction = &self.kernel.reductions[k];
+        let total = |ty, letter, nothing: &str| (ty, beside(letter, &reduction.name), nothing.to_owned());
+        let mut all = vec![total(reduction.total(), 'a', &reduction.nothing()), total("i64", 'j', "0")];
+        if reduction.is_real() && !self.is_outer() {
             all.push(total("int", 'n', "0"));
         }
         all
     }
 
-    /// The total of a block that its loop takes elements into, and its type. Rows that stand side by side have none.
+    /// The total of a block that its loop takes elements into, and its type. Rows that stand side
+    /// by side have none.
     pub(super) fn parts_of_place(&self, k: usize) -> (&'static str, Vec<char>) {
-        if self.is_across() { ("", Vec::new()) } else { (self.kernel.foldings[k].total(), vec!['p']) }
+        if self.is_outer() { ("", Vec::new()) } else { (self.kernel.reductions[k].total(), vec!['p']) }
     }
 
     /// Takes an element into the total of its block, or of its row.
-    pub(super) fn fold_into_place(&mut self, indent: usize, k: usize) {
-        let folding = &self.kernel.foldings[k];
-        let (value, beats) = (self.input(&folding.input), folding.beats());
-        if !self.is_across() {
-            let part = beside('p', &folding.name);
-            self.noted(indent, &format!("{part} = {value} {beats} {part} ? {value} : {part};"), &folding.line);
-            if folding.is_real() {
-                self.line(indent, &format!("{} |= {value} != {value};", beside('o', &folding.name)));
+    pub(super) fn reduce_into_index(&mut self, indent: usize, k: usize) {
+        let reduction = &self.kernel.reductions[k];
+        let (value, beats) = (self.input(&reduction.input), reduction.beats());
+        if !self.is_outer() {
+            let part = beside('p', &reduction.name);
+            self.noted(indent, &format!("{part} = {value} {beats} {part} ? {value} : {part};"), &reduction.line);
+            if reduction.is_real() {
+                self.line(indent, &format!("{} |= {value} != {value};", beside('o', &reduction.name)));
             }
             return;
         }
-        let (total, place, better) = (self.of_row('a', k), self.of_row('j', k), beside('w', &folding.name));
-        let nan =
-            if folding.is_real() { format!(" | (({value} != {value}) & ({total} == {total}))") } else { String::new() };
+        let (total, place, better) = (self.of_row('a', k), self.of_row('j', k), beside('w', &reduction.name));
+        let nan = if reduction.is_real() {
+            format!(" | (({value} != {value}) & ({total} == {total}))")
+        } else {
+            String::new()
+        };
         // What is no number is never beaten.
-        self.noted(indent, &format!("const int {better} = ({value} {beats} {total}){nan};"), &folding.line);
+        self.noted(indent, &format!("const int {better} = ({value} {beats} {total}){nan};"), &reduction.line);
         self.line(indent, &format!("{place} = {better} ? b * width + first + j : {place};"));
         self.line(indent, &format!("{total} = {better} ? {value} : {total};"));
     }
 
     /// Whether elements of a block are no numbers, noted in a variable.
     pub(super) fn begin_place(&mut self, k: usize) {
-        let folding = &self.kernel.foldings[k];
-        if folding.is_real() && !self.is_across() {
-            self.line(20, &format!("int {} = 0;", beside('o', &folding.name)));
+        let reduction = &self.kernel.reductions[k];
+        if reduction.is_real() && !self.is_outer() {
+            self.line(20, &format!("int {} = 0;", beside('o', &reduction.name)));
         }
     }
 
     /// Looks for the place of what a block was folded into, where that is more than all before.
     pub(super) fn place_of_block(&mut self, phase: &Phase, k: usize, block: usize) {
-        let folding = &self.kernel.foldings[k];
-        if self.is_across() {
+        let reduction = &self.kernel.reductions[k];
+        if self.is_outer() {
             return;
         }
-        let name = |letter| beside(letter, &folding.name);
+        let name = |letter| beside(letter, &reduction.name);
         let (total, part, found) = (name('a'), name('p'), name('w'));
-        let is_more = match folding.is_real() {
-            true => format!("!{} && ({} | ({part} {} {total}))", name('n'), name('o'), folding.beats()),
-            false => format!("{part} {} {total}", folding.beats()),
+        let is_more = match reduction.is_real() {
+            true => format!("!{} && ({} | ({part} {} {total}))", name('n'), name('o'), reduction.beats()),
+            false => format!("{part} {} {total}", reduction.beats()),
         };
         self.line(20, &format!("if ({is_more}) {{"));
         self.deeper += 4;
         self.line(20, &format!("i64 {found} = m;"));
         self.block(phase.number, &[Aim::Place(k)], block);
         self.line(20, &format!("{total} = {part}, {} = b * width + from + {found};", name('j')));
-        if folding.is_real() {
+        if reduction.is_real() {
             self.line(20, &format!("{} = {};", name('n'), name('o')));
         }
         self.deeper -= 4;
@@ -97,30 +105,31 @@ impl Writer<'_> {
 
     /// Notes that an element is what its block was folded into, if no other was before.
     pub(super) fn look_for(&mut self, indent: usize, k: usize) {
-        let folding = &self.kernel.foldings[k];
-        let (value, name) = (self.input(&folding.input), |letter| beside(letter, &folding.name));
+        let reduction = &self.kernel.reductions[k];
+        let (value, name) = (self.input(&reduction.input), |letter| beside(letter, &reduction.name));
         let (part, found) = (name('p'), name('w'));
-        let is_it = match folding.is_real() {
+        let is_it = match reduction.is_real() {
             true => format!("({} ? {value} != {value} : {value} == {part})", name('o')),
             false => format!("({value} == {part})"),
         };
-        self.noted(indent, &format!("{found} = {is_it} & (i < {found}) ? i : {found};"), &folding.line);
+        self.noted(indent, &format!("{found} = {is_it} & (i < {found}) ? i : {found};"), &reduction.line);
     }
 
-    /// Takes what a part of a row has found into the totals of all: the first of equal elements. Parts may be pieces of many blocks, so that a later part has earlier elements.
+    /// Takes what a part of a row has found into the totals of all: the first of equal elements.
+    /// Parts may be pieces of many blocks, so that a later part has earlier elements.
     pub(super) fn put_places_together(&mut self, k: usize, read: &dyn Fn(char) -> String) {
-        let folding = &self.kernel.foldings[k];
-        let (name, beats) = (|letter| beside(letter, &folding.name), folding.beats());
+        let reduction = &self.kernel.reductions[k];
+        let (name, beats) = (|letter| beside(letter, &reduction.name), reduction.beats());
         let (total, place, nan) = (name('a'), name('j'), name('n'));
         let (value, at) = (read('a'), read('j'));
         let is_more = format!("{value} {beats} {total} || ({value} == {total} && {at} < {place})");
-        let is_more = match folding.is_real() {
+        let is_more = match reduction.is_real() {
             true => format!("{} ? !{nan} || {at} < {place} : !{nan} && ({is_more})", read('n')),
             false => is_more,
         };
         self.line(12, &format!("if ({is_more}) {{"));
         self.line(16, &format!("{total} = {value}, {place} = {at};"));
-        if folding.is_real() {
+        if reduction.is_real() {
             self.line(16, &format!("{nan} = {};", read('n')));
         }
         self.line(12, "}");

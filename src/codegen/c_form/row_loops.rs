@@ -1,9 +1,11 @@
 //! Rows that are folded: totals, what is computed of them, and the loops between.
 //!
-//! Along a row that lies in memory as neighbours the loop over elements runs along it, in blocks of [`BLOCK`], and a row has one variable for
-//! each value. Across rows that stand side by side it runs from row to row, for [`ROWS`] elements of each at a time, and values are
-//! arrays. Sums are doubles, those of a block, those that run along it, and the total; but a block of floats is summed in floats for rows side by side, and of what
-//! is between 0 and 1. Variances are in `variances.rs`, places of elements in `places.rs`.
+//! Along a row that lies in memory as neighbours the loop over elements runs along it, in blocks of
+//! [`BLOCK`], and a row has one variable for each value. Across rows that stand side by side it
+//! runs from row to row, for [`ROWS`] elements of each at a time, and values are arrays. Sums are
+//! doubles, those of a block, those that run along it, and the total; but a block of floats is
+//! summed in floats for rows side by side, and of what is between 0 and 1. Variances are in
+//! `variances.rs`, places of elements in `places.rs`.
 //!
 //! Doubles keep sums right that cancel, and rows may have any length. Outer reductions add sixteen
 //! floats at a time as floats, because arrays of doubles would not stay in the first level of
@@ -13,10 +15,10 @@
 use super::rows_in_turn::SIDE;
 use super::{TILE, Writer, beside};
 use crate::codegen::expressions::value_type;
-use crate::codegen::kernel::{Direction, Folding, Inner, Source, Step};
+use crate::codegen::kernel::{Direction, Inner, Reduction, Source, Step};
 use crate::codegen::schedule::{Aim, source_of};
 use crate::ops::formulas;
-use crate::ops::recipes::Fold;
+use crate::ops::recipes::ReduceOp;
 use crate::tensor::{DType, Kind};
 use std::collections::BTreeSet;
 
@@ -26,7 +28,8 @@ pub(super) const BLOCK: usize = 1024;
 const SHORT_BLOCK: usize = 256;
 /// Elements of each of several rows.
 const ROWS: usize = 16;
-/// The same where only variances are folded, which are looked at again where floats were not enough.
+/// The same where only variances are folded, which are looked at again where floats were not
+/// enough.
 const MANY_ROWS: usize = 64;
 /// And of them in the first block.
 const FEW_ROWS: usize = 8;
@@ -39,13 +42,14 @@ pub(super) struct Phase {
     squares: Vec<Aim>,
     /// Folds with totals that elements are taken into.
     pub(super) own: Vec<usize>,
-    /// Means that go along with a variance have a total of their own, of the sums of its blocks: a mean may be infinite.
+    /// Means that go along with a variance have a total of their own, of the sums of its blocks: a
+    /// mean may be infinite.
     pub(super) along: Vec<usize>,
     /// What a variance has found when it is done.
     found: Vec<usize>,
 }
 
-impl Folding {
+impl Reduction {
     pub(super) fn is_real(&self) -> bool {
         self.input.to.arithmetic() == Some(Kind::Float)
     }
@@ -60,19 +64,19 @@ impl Folding {
     }
 
     fn accumulates(&self) -> bool {
-        !self.fold.picks()
+        !self.op.picks()
     }
 
     /// How a value goes into a total that accumulates.
     fn operator(&self) -> &'static str {
-        operator(self.fold)
+        operator(self.op)
     }
 
     /// What nothing is folded into.
     pub(super) fn nothing(&self) -> String {
-        let largest = self.fold.prefers_larger();
+        let largest = self.op.prefers_larger();
         match self.input.to.range() {
-            _ if self.accumulates() => neutral(self.fold).to_owned(),
+            _ if self.accumulates() => neutral(self.op).to_owned(),
             _ if self.is_real() => format!("{}__builtin_inf()", if largest { "-" } else { "" }),
             // The absolute value of the smallest of 64 bits is no number.
             Some((low, _)) if largest => format!("({}LL - 1)", low + 1),
@@ -83,43 +87,45 @@ impl Folding {
 
     fn function(&self) -> String {
         let suffix = if self.total() == "float" { "f" } else { "" };
-        format!("jo_{}{suffix}", if self.fold.prefers_larger() { "larger" } else { "smaller" })
+        format!("jo_{}{suffix}", if self.op.prefers_larger() { "larger" } else { "smaller" })
     }
 
     /// How a value compares with another one that it takes the place of.
     pub(super) fn beats(&self) -> &'static str {
-        if self.fold.prefers_larger() { ">" } else { "<" }
+        if self.op.prefers_larger() { ">" } else { "<" }
     }
 }
 
 /// The type of a running total.
-pub(super) fn running_type(step: &Step) -> &'static str {
+pub(super) fn scan_type(step: &Step) -> &'static str {
     if step.computed.is_float() { "double" } else { "i64" }
 }
 
-/// The name of running totals in loops with these aims: squares are taken in a second loop over the block, which has its own.
-pub(super) fn letter_of_running(aims: &[Aim]) -> char {
+/// The name of running totals in loops with these aims: squares are taken in a second loop over the
+/// block, which has its own.
+pub(super) fn letter_of_scan(aims: &[Aim]) -> char {
     if aims.iter().any(|aim| matches!(aim, Aim::Square(_))) { 'u' } else { 'r' }
 }
 
 /// How a value goes into a total.
-pub(super) fn operator(fold: Fold) -> &'static str {
-    if fold == Fold::Product { "*" } else { "+" }
+pub(super) fn operator(reduce: ReduceOp) -> &'static str {
+    if reduce == ReduceOp::Product { "*" } else { "+" }
 }
 
 /// What such a total begins as.
-fn neutral(fold: Fold) -> &'static str {
-    if fold == Fold::Product { "1" } else { "0" }
+fn neutral(reduce: ReduceOp) -> &'static str {
+    if reduce == ReduceOp::Product { "1" } else { "0" }
 }
 
 impl Writer<'_> {
-    pub(super) fn is_across(&self) -> bool {
-        self.walk.direction == Direction::Across
+    pub(super) fn is_outer(&self) -> bool {
+        self.traversal.direction == Direction::Outer
     }
 
-    /// How the folded part of the space is walked: its innermost dimension in blocks, `blocks` times.
-    pub(super) fn folded_space(&mut self) {
-        let innermost = if self.is_across() { 2 } else { 1 };
+    /// How the folded part of the space is walked: its innermost dimension in blocks, `blocks`
+    /// times.
+    pub(super) fn reduction_space(&mut self) {
+        let innermost = if self.is_outer() { 2 } else { 1 };
         self.line(4, &format!("const i64 folded = rank - {innermost}, width = shape[folded];"));
         self.line(4, "i64 blocks = 1;");
         self.line(4, "for (i64 d = kept; d < folded; d++) blocks *= shape[d];");
@@ -127,28 +133,30 @@ impl Writer<'_> {
         self.line(4, "(void)count;");
     }
 
-    /// Where several rows are dealt with at once: what tells one from the other, how many there are, and the most there may be.
+    /// Where several rows are dealt with at once: what tells one from the other, how many there
+    /// are, and the most there may be.
     fn several(&self) -> Option<(&'static str, &'static str, usize)> {
-        match self.walk.direction {
-            Direction::Across => Some(("i", "m", super::COLUMNS)),
-            Direction::Between => Some(("r", "side", SIDE)),
-            Direction::Points | Direction::Along | Direction::Parted => None,
+        match self.traversal.direction {
+            Direction::Outer => Some(("i", "m", super::COLUMNS)),
+            Direction::Strided => Some(("r", "side", SIDE)),
+            Direction::Points | Direction::Inner | Direction::Split => None,
         }
     }
 
     /// Computes a row, or as many as stand side by side in a tile, or take turns.
     pub(super) fn tile_of_rows(&mut self) {
-        let still: Vec<usize> = (0..self.kernel.accesses()).filter(|&access| self.walk.still[access]).collect();
-        if !self.is_between() {
-            still.into_iter().for_each(|access| self.pointer(8, access, ""));
+        let invariant: Vec<usize> =
+            (0..self.kernel.accesses()).filter(|&access| self.traversal.invariant[access]).collect();
+        if !self.is_strided() {
+            invariant.into_iter().for_each(|access| self.pointer(8, access, ""));
         }
         if self.several().is_none() {
-            let loads: Vec<usize> = (0..self.kernel.loads.len()).filter(|&k| self.walk.still[k]).collect();
+            let loads: Vec<usize> = (0..self.kernel.loads.len()).filter(|&k| self.traversal.invariant[k]).collect();
             loads.into_iter().for_each(|k| self.load(8, k));
         }
         for phase in 0..self.schedule.phases {
             self.values_of_row(phase);
-            let aims = self.schedule.aims(self.kernel, self.walk, phase);
+            let aims = self.schedule.aims(self.kernel, self.traversal, phase);
             if !aims.is_empty() {
                 self.phase(phase, &aims);
             }
@@ -162,7 +170,7 @@ impl Writer<'_> {
         let steps: Vec<usize> =
             (0..kernel.steps.len()).filter(|&i| self.schedule.of_row[i] && of_phase(Source::Step(i))).collect();
         let stores: Vec<usize> = (0..kernel.stores.len())
-            .filter(|&k| self.walk.writes_rows(kernel, k) && of_phase(kernel.stores[k].source))
+            .filter(|&k| self.traversal.writes_rows(kernel, k) && of_phase(kernel.stores[k].source))
             .collect();
         if steps.is_empty() && stores.is_empty() {
             return;
@@ -173,7 +181,7 @@ impl Writer<'_> {
                 let step = &kernel.steps[i];
                 self.line(8, &format!("{} {}[{most}];", self.kept_type(i), beside('t', &step.name)));
             }
-            if self.is_across() {
+            if self.is_outer() {
                 self.line(8, "#pragma omp simd");
             }
             self.line(8, &format!("for (i64 {row} = 0; {row} < {rows}; {row}++) {{"));
@@ -195,13 +203,13 @@ impl Writer<'_> {
                 self.line(indent, &format!("{}[{row}] = {value};", beside('t', &step.name)));
             }
         }
-        let is_once = self.is_parted() && !stores.is_empty();
+        let is_once = self.is_split() && !stores.is_empty();
         if is_once {
             self.line(indent, &format!("if (turn == {} && part == 0) {{", self.turn_of(phase)));
         }
         for k in stores {
             let access = kernel.loads.len() + k;
-            if self.is_between() {
+            if self.is_strided() {
                 self.pointer(indent, access, &self.in_turn(access));
             }
             self.store(indent + if is_once { 4 } else { 0 }, k);
@@ -214,12 +222,15 @@ impl Writer<'_> {
         }
     }
 
-    /// The type in which a step of several rows waits for the loops that read it: floats where it is a double that all of them round, as vectors of rows would be rounded anew for each element.
+    /// The type in which a step of several rows waits for the loops that read it: floats where it
+    /// is a double that all of them round, as vectors of rows would be rounded anew for each
+    /// element.
     fn kept_type(&self, step: usize) -> &'static str {
         let (kernel, schedule, own) = (self.kernel, &self.schedule, Source::Step(step));
         let is_with_it = |i: usize| schedule.of_row[i] && schedule.phase(Source::Step(i)) == schedule.phase(own);
         let elsewhere = kernel.steps.iter().enumerate().filter(|(i, _)| !is_with_it(*i));
-        let read = elsewhere.flat_map(|(_, other)| &other.inputs).chain(kernel.foldings.iter().map(|fold| &fold.input));
+        let read =
+            elsewhere.flat_map(|(_, other)| &other.inputs).chain(kernel.reductions.iter().map(|reduce| &reduce.input));
         let mut read = read.filter(|input| input.source == own).peekable();
         let is_stored = kernel.stores.iter().any(|store| store.source == own);
         let out = value_type(kernel.steps[step].out);
@@ -235,14 +246,14 @@ impl Writer<'_> {
             let name = self.name(source, DType::Float);
             let out = match source {
                 Source::Load(k) => {
-                    if self.is_between() {
+                    if self.is_strided() {
                         self.pointer(indent, k, &self.in_turn(k));
                     }
                     self.load(indent, k);
                     continue;
                 }
                 Source::Step(i) => kernel.steps[i].out,
-                Source::Folded(k) => kernel.foldings[k].out,
+                Source::Reduced(k) => kernel.reductions[k].out,
                 _ => continue,
             };
             self.line(indent, &format!("const {} {name} = {}[{row}];", value_type(out), beside('t', &name)));
@@ -253,11 +264,11 @@ impl Writer<'_> {
     fn phase(&mut self, number: usize, aims: &[Aim]) {
         let phase = self.planned(number, aims);
         let totals = self.totals(&phase);
-        if self.is_parted() {
+        if self.is_split() {
             self.turns(&phase);
         } else {
             self.line(8, "{");
-            [&phase.aims, &phase.squares].into_iter().for_each(|aims| self.running_totals(12, number, aims));
+            [&phase.aims, &phase.squares].into_iter().for_each(|aims| self.scans(12, number, aims));
             self.all_blocks(&phase, &totals);
             self.line(8, "}");
         }
@@ -268,20 +279,20 @@ impl Writer<'_> {
     pub(super) fn all_blocks(&mut self, phase: &Phase, totals: &[(&'static str, String)]) {
         let accesses = self.kernel.accesses();
         self.line(12, &format!("i64 along[64] = {{0}}, o[{accesses}] = {{0}};"));
-        let (first, behind) = if self.is_parted() { ("first_block", "behind") } else { ("0", "blocks") };
-        if self.is_parted() {
+        let (first, behind) = if self.is_split() { ("first_block", "behind") } else { ("0", "blocks") };
+        if self.is_split() {
             let start = format!(
                 "if (blocks > 0) jo_first(shape + kept, rank, folded - kept, first_block, strides + kept, {accesses}, along + kept, o);"
             );
             self.line(12, &start);
         }
         self.line(12, &format!("for (i64 b = {first}; b < {behind}; b++) {{"));
-        if self.is_between() {
+        if self.is_strided() {
             let known = self.read_of_rows(phase);
             self.begin_turn(&known, totals);
         }
         self.blocks(phase);
-        if self.is_between() {
+        if self.is_strided() {
             self.end_turn(totals);
         }
         let next = format!("if (b + 1 < {behind}) jo_next(shape, rank, kept, folded, strides, {accesses}, along, o);");
@@ -290,14 +301,14 @@ impl Writer<'_> {
     }
 
     pub(super) fn planned(&self, number: usize, aims: &[Aim]) -> Phase {
-        let folds: Vec<usize> =
-            aims.iter().filter_map(|aim| if let Aim::Fold(k) = aim { Some(*k) } else { None }).collect();
+        let reduces: Vec<usize> =
+            aims.iter().filter_map(|aim| if let Aim::Reduce(k) = aim { Some(*k) } else { None }).collect();
         // What another fold finds on its way needs no loop of its own.
         let led = |&k: &usize| self.leader(k).is_none_or(|leader| leader == k);
-        let (own, others): (Vec<usize>, Vec<usize>) = folds.into_iter().partition(led);
+        let (own, others): (Vec<usize>, Vec<usize>) = reduces.into_iter().partition(led);
         let (found, along) = others.into_iter().partition(|&k| self.is_variance(k));
         let squares = own.iter().copied().filter(|&k| self.is_read_twice(k)).map(Aim::Square).collect();
-        let aims = aims.iter().copied().filter(|aim| !matches!(aim, Aim::Fold(k) if !own.contains(k))).collect();
+        let aims = aims.iter().copied().filter(|aim| !matches!(aim, Aim::Reduce(k) if !own.contains(k))).collect();
         Phase { number, aims, squares, own, along, found }
     }
 
@@ -315,13 +326,13 @@ impl Writer<'_> {
         let staged = stages(&phase.aims).max(stages(&phase.squares)) > 1;
         let is_short = staged || self.streams_any(&phase.aims) || phase.own.iter().any(|&k| self.sums_floats(k));
         let only_tried = !phase.own.is_empty() && phase.own.iter().all(|&k| self.is_summed_in_floats(k));
-        let (at, many, block) = match self.is_across() {
+        let (at, many, block) = match self.is_outer() {
             true => ("first", "rows", if only_tried { MANY_ROWS } else { ROWS }),
             false => ("from", "m", if is_short { SHORT_BLOCK } else { BLOCK }),
         };
-        let (left, right) = if self.is_parted() { ("left", "right") } else { ("0", "width") };
-        let number = phase.own.first().map(|&k| beside('k', &self.kernel.foldings[k].name));
-        let (most, length) = match number.filter(|_| self.is_across() && only_tried) {
+        let (left, right) = if self.is_split() { ("left", "right") } else { ("0", "width") };
+        let number = phase.own.first().map(|&k| beside('k', &self.kernel.reductions[k].name));
+        let (most, length) = match number.filter(|_| self.is_outer() && only_tried) {
             // What is taken from the elements of the first block is a guess.
             Some(number) => (", most", format!("most = {number} > 0 ? {block} : {FEW_ROWS}")),
             None => ("", block.to_string()),
@@ -336,7 +347,7 @@ impl Writer<'_> {
         phase
             .own
             .iter()
-            .filter(|&&k| self.is_place(k))
+            .filter(|&&k| self.is_arg_reduction(k))
             .copied()
             .collect::<Vec<_>>()
             .into_iter()
@@ -350,7 +361,7 @@ impl Writer<'_> {
         for &k in phase.own.iter().chain(&phase.along) {
             match () {
                 () if self.is_variance(k) => self.end_of_block(phase, k, block),
-                () if self.is_place(k) => self.place_of_block(phase, k, block),
+                () if self.is_arg_reduction(k) => self.place_of_block(phase, k, block),
                 () => self.merge(k),
             }
         }
@@ -360,10 +371,10 @@ impl Writer<'_> {
     /// The loops over a block.
     pub(super) fn block(&mut self, phase: usize, aims: &[Aim], block: usize) {
         let accesses = self.accesses_of(phase, aims);
-        if self.is_across() {
+        if self.is_outer() {
             let begin = self.block_of_rows_together(phase, aims, &accesses);
             self.line(20, &format!("for (i64 j = {begin}; j < rows; j++) {{"));
-            let sums_floats = self.still_sums(aims).into_iter().any(|k| self.type_aside(k) == "float");
+            let sums_floats = self.invariant_sums(aims).into_iter().any(|k| self.column_reduction_type(k) == "float");
             self.in_parts = sums_floats || self.streams_any(aims);
             if self.in_parts {
                 let part = if sums_floats { TILE.to_string() } else { format!("stream ? {TILE} : m") };
@@ -371,7 +382,7 @@ impl Writer<'_> {
                 self.line(24, "const i64 m = all - c < part ? all - c : part;");
             }
             for &k in &accesses {
-                let along = match self.walk.inner[k] {
+                let along = match self.traversal.inner[k] {
                     Inner::Unit if self.in_parts => " + c".to_owned(),
                     Inner::Strided if self.in_parts => format!(" + c * s{k}"),
                     _ => String::new(),
@@ -396,36 +407,37 @@ impl Writer<'_> {
         }
     }
 
-    /// Whether what is summed takes long to compute. Then it is summed in a loop of its own: with doubles in the same one there would be half as
-    /// many elements in a vector.
-    pub(super) fn is_heavy(&self, k: usize) -> bool {
-        let folding = &self.kernel.foldings[k];
-        folding.is_real()
-            && folding.accumulates()
+    /// Whether what is summed takes long to compute. Then it is summed in a loop of its own: with
+    /// doubles in the same one there would be half as many elements in a vector.
+    pub(super) fn is_expensive(&self, k: usize) -> bool {
+        let reduction = &self.kernel.reductions[k];
+        reduction.is_real()
+            && reduction.accumulates()
             && !self.sums_floats(k)
             && !self.is_summed_in_floats(k)
-            && self.computes_heavy(Aim::Fold(k))
+            && self.computes_expensive(Aim::Reduce(k))
     }
 
-    /// Whether a block is summed in floats. Of rows side by side a few floats are: arrays of doubles would be read and written for each. And what is
-    /// between 0 and 1, as the exponentials of a softmax are, does not cancel: of 256 of them hardly a digit is lost.
+    /// Whether a block is summed in floats. Of rows side by side a few floats are: arrays of
+    /// doubles would be read and written for each. And what is between 0 and 1, as the exponentials
+    /// of a softmax are, does not cancel: of 256 of them hardly a digit is lost.
     fn sums_floats(&self, k: usize) -> bool {
-        let folding = &self.kernel.foldings[k];
-        let is_float = value_type(folding.input.to) == "float" && folding.fold == Fold::Sum;
+        let reduction = &self.kernel.reductions[k];
+        let is_float = value_type(reduction.input.to) == "float" && reduction.op == ReduceOp::Sum;
         let is_share = |step: usize| self.kernel.steps[step].text.starts_with("exp_below(");
-        is_float && (self.is_across() || matches!(folding.input.source, Source::Step(step) if is_share(step)))
+        is_float && (self.is_outer() || matches!(reduction.input.source, Source::Step(step) if is_share(step)))
     }
 
     /// Whether what an aim reads takes long to compute.
-    pub(super) fn computes_heavy(&self, aim: Aim) -> bool {
+    pub(super) fn computes_expensive(&self, aim: Aim) -> bool {
         let phase = self.schedule.phase(source_of(self.kernel, aim));
-        let is_heavy = |i: &usize| formulas::is_heavy(self.kernel.steps[*i].text);
-        self.schedule.steps(self.kernel, phase, &[aim]).iter().any(is_heavy)
+        let is_expensive = |i: &usize| formulas::is_expensive(self.kernel.steps[*i].text);
+        self.schedule.steps(self.kernel, phase, &[aim]).iter().any(is_expensive)
     }
 
     /// Variables of a row, or arrays of them, that begin as nothing.
     pub(super) fn begin(&mut self, indent: usize, ty: &str, names: &[(String, String)]) {
-        if !self.is_across() {
+        if !self.is_outer() {
             let all: Vec<String> = names.iter().map(|(name, nothing)| format!("{name} = {nothing}")).collect();
             return self.line(indent, &format!("{ty} {};", all.join(", ")));
         }
@@ -437,33 +449,34 @@ impl Writer<'_> {
 
     /// A variable of a row, as an element of its array where there are several.
     pub(super) fn of_row(&self, letter: char, k: usize) -> String {
-        let name = beside(letter, &self.kernel.foldings[k].name);
-        if self.is_across() { self.row_of(&name) } else { name }
+        let name = beside(letter, &self.kernel.reductions[k].name);
+        if self.is_outer() { self.row_of(&name) } else { name }
     }
 
-    /// Totals of a fold, each with its type and what it begins as: `a` of elements, and `n` whether there was a NaN. Those of variances are in `variances.rs`.
+    /// Totals of a fold, each with its type and what it begins as: `a` of elements, and `n` whether
+    /// there was a NaN. Those of variances are in `variances.rs`.
     pub(super) fn totals_of(&self, k: usize) -> Vec<(&'static str, String, String)> {
-        let folding = &self.kernel.foldings[k];
+        let reduction = &self.kernel.reductions[k];
         if self.is_variance(k) {
             return self.totals_of_variance(k);
         }
-        if self.is_place(k) {
+        if self.is_arg_reduction(k) {
             return self.totals_of_place(k);
         }
-        let total = |letter, ty, nothing: &str| (ty, beside(letter, &folding.name), nothing.to_owned());
-        let own = total('a', folding.total(), &folding.nothing());
-        let looks_for_nan = !folding.accumulates() && folding.is_real() && !self.is_across();
+        let total = |letter, ty, nothing: &str| (ty, beside(letter, &reduction.name), nothing.to_owned());
+        let own = total('a', reduction.total(), &reduction.nothing());
+        let looks_for_nan = !reduction.accumulates() && reduction.is_real() && !self.is_outer();
         if looks_for_nan { vec![own, total('n', "int", "0")] } else { vec![own] }
     }
 
     /// Begins the totals of a phase, and gives their types and names.
     fn totals(&mut self, phase: &Phase) -> Vec<(&'static str, String)> {
         let all: Vec<_> = phase.own.iter().chain(&phase.along).flat_map(|&k| self.totals_of(k)).collect();
-        if self.is_between() {
+        if self.is_strided() {
             self.begin_waiting(&all);
         } else {
             // Rows that stand side by side are as far as each other.
-            let counts = |(_, name, _): &(&str, String, String)| self.is_across() && name.starts_with('k');
+            let counts = |(_, name, _): &(&str, String, String)| self.is_outer() && name.starts_with('k');
             let (counts, of_rows): (Vec<_>, Vec<_>) = all.iter().cloned().partition(counts);
             self.begin_all(8, &of_rows);
             counts.into_iter().for_each(|(ty, name, nothing)| self.line(8, &format!("{ty} {name} = {nothing};")));
@@ -482,136 +495,137 @@ impl Writer<'_> {
     }
 
     /// What runs along a row begins with it.
-    pub(super) fn running_totals(&mut self, indent: usize, phase: usize, aims: &[Aim]) {
+    pub(super) fn scans(&mut self, indent: usize, phase: usize, aims: &[Aim]) {
         for i in self.schedule.steps(self.kernel, phase, aims) {
             let step = &self.kernel.steps[i];
-            let Some(running) = &step.running else { continue };
-            let name = beside(letter_of_running(aims), &step.name);
-            self.begin(indent, running_type(step), &[(name, neutral(running.fold).to_owned())]);
+            let Some(scan) = &step.scan else { continue };
+            let name = beside(letter_of_scan(aims), &step.name);
+            self.begin(indent, scan_type(step), &[(name, neutral(scan.op).to_owned())]);
         }
     }
 
     /// The type of the total of a block.
     fn part(&self, k: usize) -> &'static str {
-        if self.sums_floats(k) { "float" } else { self.kernel.foldings[k].total() }
+        if self.sums_floats(k) { "float" } else { self.kernel.reductions[k].total() }
     }
 
     /// Totals of a block.
-    fn parts(&mut self, folds: &[usize]) {
+    fn parts(&mut self, reduces: &[usize]) {
         let parts = |&k: &usize| {
-            let folding = &self.kernel.foldings[k];
+            let reduction = &self.kernel.reductions[k];
             let (ty, letters) = match () {
                 () if self.is_summed_in_floats(k) => ("", Vec::new()),
                 () if self.is_variance(k) => self.parts_of_variance(k),
-                () if self.is_place(k) => self.parts_of_place(k),
-                () if folding.accumulates() => (self.part(k), vec!['p']),
+                () if self.is_arg_reduction(k) => self.parts_of_place(k),
+                () if reduction.accumulates() => (self.part(k), vec!['p']),
                 () => ("", Vec::new()),
             };
-            letters.into_iter().map(move |letter| (ty, beside(letter, &folding.name), folding.nothing()))
+            letters.into_iter().map(move |letter| (ty, beside(letter, &reduction.name), reduction.nothing()))
         };
-        let all: Vec<_> = folds.iter().flat_map(parts).collect();
+        let all: Vec<_> = reduces.iter().flat_map(parts).collect();
         self.begin_all(20, &all);
     }
 
     /// What makes a vector of a loop that adds to variables.
     pub(super) fn clauses(&self, aims: &[Aim]) -> String {
-        let aside = |k| format!(" reduction(+:{})", self.part_aside(k));
-        let aside: String = self.still_sums(aims).into_iter().map(aside).collect();
-        if !self.walk.direction.is_along() {
-            return aside;
+        let column_reduction = |k| format!(" reduction(+:{})", self.column_reduction_part(k));
+        let column_reduction: String = self.invariant_sums(aims).into_iter().map(column_reduction).collect();
+        if !self.traversal.direction.has_inner_loop() {
+            return column_reduction;
         }
         let clause = |aim: &Aim| {
-            let folding = |k: usize| &self.kernel.foldings[k];
+            let reduction = |k: usize| &self.kernel.reductions[k];
             match *aim {
-                Aim::Fold(k) | Aim::Square(k) if self.is_variance(k) => {
+                Aim::Reduce(k) | Aim::Square(k) if self.is_variance(k) => {
                     format!(" reduction(+:{})", self.sums_of(*aim).join(", "))
                 }
-                Aim::Differs(k) => format!(" reduction(|:{})", beside('o', &folding(k).name)),
+                Aim::Differs(k) => format!(" reduction(|:{})", beside('o', &reduction(k).name)),
                 Aim::Square(_) => String::new(),
-                Aim::Place(k) => format!(" reduction(min:{})", beside('w', &folding(k).name)),
-                Aim::Fold(k) if folding(k).accumulates() => {
-                    format!(" reduction({}:{})", folding(k).operator(), beside('p', &folding(k).name))
+                Aim::Place(k) => format!(" reduction(min:{})", beside('w', &reduction(k).name)),
+                Aim::Reduce(k) if reduction(k).accumulates() => {
+                    format!(" reduction({}:{})", reduction(k).operator(), beside('p', &reduction(k).name))
                 }
-                Aim::Fold(k) => {
-                    let (how, name) = (if folding(k).fold.prefers_larger() { "max" } else { "min" }, &folding(k).name);
+                Aim::Reduce(k) => {
+                    let (how, name) =
+                        (if reduction(k).op.prefers_larger() { "max" } else { "min" }, &reduction(k).name);
                     // Of places it is the totals of a block that elements are taken into.
-                    let (total, nan) = if self.is_place(k) { ('p', 'o') } else { ('a', 'n') };
+                    let (total, nan) = if self.is_arg_reduction(k) { ('p', 'o') } else { ('a', 'n') };
                     let nan = format!(" reduction(|:{})", beside(nan, name));
-                    let nan = if folding(k).is_real() { nan } else { String::new() };
+                    let nan = if reduction(k).is_real() { nan } else { String::new() };
                     format!(" reduction({how}:{}){nan}", beside(total, name))
                 }
                 Aim::Total(step) => format!(" reduction(+:{})", beside('r', &self.kernel.steps[step].name)),
                 Aim::Store(_) | Aim::Carry(..) | Aim::Keep(_) => String::new(),
             }
         };
-        aims.iter().map(clause).chain([aside]).collect()
+        aims.iter().map(clause).chain([column_reduction]).collect()
     }
 
     /// Takes an element into the total of its block.
-    pub(super) fn fold(&mut self, indent: usize, k: usize) {
+    pub(super) fn reduce(&mut self, indent: usize, k: usize) {
         if self.is_variance(k) {
-            return self.fold_into_variance(indent, k);
+            return self.reduce_into_variance(indent, k);
         }
-        if self.is_place(k) {
-            return self.fold_into_place(indent, k);
+        if self.is_arg_reduction(k) {
+            return self.reduce_into_index(indent, k);
         }
-        let folding = &self.kernel.foldings[k];
-        let value = self.input(&folding.input);
+        let reduction = &self.kernel.reductions[k];
+        let value = self.input(&reduction.input);
         let total = self.of_row('a', k);
-        let compared = folding.beats();
-        let statement = match folding.accumulates() {
-            true => format!("{} {}= {value};", self.of_row('p', k), folding.operator()),
-            false if folding.is_real() && self.is_across() => {
-                format!("{total} = {}({total}, {value});", folding.function())
+        let compared = reduction.beats();
+        let statement = match reduction.accumulates() {
+            true => format!("{} {}= {value};", self.of_row('p', k), reduction.operator()),
+            false if reduction.is_real() && self.is_outer() => {
+                format!("{total} = {}({total}, {value});", reduction.function())
             }
             false => format!("{total} = {value} {compared} {total} ? {value} : {total};"),
         };
-        self.noted(indent, &statement, &folding.line);
-        if !folding.accumulates() && folding.is_real() && !self.is_across() {
-            self.line(indent, &format!("{} |= {value} != {value};", beside('n', &folding.name)));
+        self.noted(indent, &statement, &reduction.line);
+        if !reduction.accumulates() && reduction.is_real() && !self.is_outer() {
+            self.line(indent, &format!("{} |= {value} != {value};", beside('n', &reduction.name)));
         }
     }
 
     /// Adds a block to the totals.
     fn merge(&mut self, k: usize) {
-        let folding = &self.kernel.foldings[k];
-        if folding.accumulates() && self.leader(k).is_none() {
+        let reduction = &self.kernel.reductions[k];
+        if reduction.accumulates() && self.leader(k).is_none() {
             let part = self.of_row('p', k);
             let head = self.each_row();
-            self.line(20, &format!("{head}{} {}= {part};", self.of_row('a', k), folding.operator()));
+            self.line(20, &format!("{head}{} {}= {part};", self.of_row('a', k), reduction.operator()));
         }
     }
 
     /// A total, as an element of its array where there are several.
     pub(super) fn total(&self, letter: char, k: usize) -> String {
-        let name = beside(letter, &self.kernel.foldings[k].name);
-        if self.is_between() { format!("all_{name}[r]") } else { self.of_row(letter, k) }
+        let name = beside(letter, &self.kernel.reductions[k].name);
+        if self.is_strided() { format!("all_{name}[r]") } else { self.of_row(letter, k) }
     }
 
     /// What has been folded, as a value of the row.
     fn finish(&mut self, k: usize) {
-        let folding = &self.kernel.foldings[k];
+        let reduction = &self.kernel.reductions[k];
         let total = self.total('a', k);
-        let value = match folding.fold {
-            Fold::Sum | Fold::Product => total,
-            Fold::Mean => format!("{total} / count"),
-            Fold::Variance => self.variance(k),
-            Fold::Deviation => format!("jo_sqrt({})", self.variance(k)),
-            Fold::Largest | Fold::Smallest if folding.is_real() && !self.is_across() => {
+        let value = match reduction.op {
+            ReduceOp::Sum | ReduceOp::Product => total,
+            ReduceOp::Mean => format!("{total} / count"),
+            ReduceOp::Variance => self.variance(k),
+            ReduceOp::Deviation => format!("jo_sqrt({})", self.variance(k)),
+            ReduceOp::Largest | ReduceOp::Smallest if reduction.is_real() && !self.is_outer() => {
                 format!("{} ? __builtin_nan(\"\") : {total}", self.total('n', k))
             }
-            Fold::Largest | Fold::Smallest => total,
-            Fold::PlaceOfLargest | Fold::PlaceOfSmallest => self.total('j', k),
+            ReduceOp::Largest | ReduceOp::Smallest => total,
+            ReduceOp::PlaceOfLargest | ReduceOp::PlaceOfSmallest => self.total('j', k),
         };
-        let ty = value_type(folding.out);
-        let value = self.as_in_memory(format!("({ty})({value})"), folding.out, Source::Folded(k));
+        let ty = value_type(reduction.out);
+        let value = self.as_in_memory(format!("({ty})({value})"), reduction.out, Source::Reduced(k));
         if let Some((row, rows, most)) = self.several() {
-            let name = beside('t', &folding.name);
+            let name = beside('t', &reduction.name);
             self.line(8, &format!("{ty} {name}[{most}];"));
             let each = format!("for (i64 {row} = 0; {row} < {rows}; {row}++)");
-            self.noted(8, &format!("{each} {name}[{row}] = {value};"), &folding.line);
+            self.noted(8, &format!("{each} {name}[{row}] = {value};"), &reduction.line);
         } else {
-            self.noted(8, &format!("const {ty} {} = {value};", folding.name), &folding.line);
+            self.noted(8, &format!("const {ty} {} = {value};", reduction.name), &reduction.line);
         }
     }
 }

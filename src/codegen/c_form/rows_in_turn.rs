@@ -1,7 +1,9 @@
-//! Rows of which memory holds a piece in turn: statistics of channels of images, `x.mean((0, 2, 3))`.
+//! Rows of which memory holds a piece in turn: statistics of channels of images,
+//! `x.mean((0, 2, 3))`.
 //!
-//! One row after the other would be read in pieces that lie far apart, each in pages that the processor has not seen coming. Memory is read in its own order, and as
-//! many rows as are worth it are folded at once; what is folded so far waits in arrays while others have their turn:
+//! One row after the other would be read in pieces that lie far apart, each in pages that the
+//! processor has not seen coming. Memory is read in its own order, and as many rows as are worth it
+//! are folded at once; what is folded so far waits in arrays while others have their turn:
 //!
 //! ```c
 //! for (i64 b = 0; b < blocks; b++) {
@@ -13,18 +15,20 @@
 //! }
 //! ```
 //!
-//! Measured for 16 images of 256 channels of 28 x 28 floats: mean and variance take 0.8 ms so, and 1.7 one row after the other.
+//! Measured for 16 images of 256 channels of 28 x 28 floats: mean and variance take 0.8 ms so, and
+//! 1.7 one row after the other.
 
 use super::Writer;
 use crate::codegen::kernel::{Direction, Source};
 use crate::tensor::DType;
 
-/// Rows that are folded at once: their pieces are a run of memory that is long enough for the processor to see it coming.
+/// Rows that are folded at once: their pieces are a run of memory that is long enough for the
+/// processor to see it coming.
 pub(super) const SIDE: usize = 64;
 
 impl Writer<'_> {
-    pub(super) fn is_between(&self) -> bool {
-        self.walk.direction == Direction::Between
+    pub(super) fn is_strided(&self) -> bool {
+        self.traversal.direction == Direction::Strided
     }
 
     /// From side to side: rows that are neighbours along the innermost kept dimension.
@@ -44,7 +48,7 @@ impl Writer<'_> {
 
     /// How far behind the first row of a side an access has the one whose turn it is.
     pub(super) fn in_turn(&self, access: usize) -> String {
-        if self.is_between() { format!(" + r * strides[{access} * rank + kept - 1]") } else { String::new() }
+        if self.is_strided() { format!(" + r * strides[{access} * rank + kept - 1]") } else { String::new() }
     }
 
     /// Begins the arrays that totals wait in.
@@ -83,9 +87,9 @@ impl Writer<'_> {
         let mut seen: Vec<String> = Vec::new();
         let mut all = Vec::new();
         for source in sources {
-            let is_value = matches!(source, Source::Load(_) | Source::Step(_) | Source::Folded(_));
+            let is_value = matches!(source, Source::Load(_) | Source::Step(_) | Source::Reduced(_));
             let name = self.name(source, DType::Float);
-            if is_value && self.schedule.is_of_row(self.walk, source) && !seen.contains(&name) {
+            if is_value && self.schedule.is_of_row(self.traversal, source) && !seen.contains(&name) {
                 seen.push(name);
                 all.push(source);
             }

@@ -1,6 +1,7 @@
 //! Rows side by side that are folded several at once.
 //!
-//! A loop from row to row reads and writes a total for each element that it takes: where little is computed that is most of what it does. With [`TOGETHER`] rows in turn inside of it totals stay
+//! A loop from row to row reads and writes a total for each element that it takes: where little is
+//! computed that is most of what it does. With [`TOGETHER`] rows in turn inside of it totals stay
 //! in registers between them, and each takes its elements in the same order as before:
 //!
 //! ```c
@@ -21,14 +22,17 @@
 //!
 //! Of what no cache holds rows are taken one by one: memory is fastest in its own order.
 //!
-//! Measured on an EPYC with AVX-512 (Zen 4) with mean and variance of 12544 rows of 256 floats that the third level of cache holds, the shortest of 101 runs: 374 us row by row, 349 with four together,
-//! 264 with eight; reading alone takes 163. Of 100352 rows, 103 MB, eight together take 10.4 ms or more, and one by one 7.2 to 8.2.
+//! Measured on an EPYC with AVX-512 (Zen 4) with mean and variance of 12544 rows of 256 floats that
+//! the third level of cache holds, the shortest of 101 runs: 374 us row by row, 349 with four
+//! together, 264 with eight; reading alone takes 163. Of 100352 rows, 103 MB, eight together take
+//! 10.4 ms or more, and one by one 7.2 to 8.2.
 
 use super::Writer;
 use crate::codegen::kernel::Inner;
 use crate::codegen::schedule::Aim;
 
-/// Totals of an element from which on it is worth it: a single sum of rows that memory holds waits for those, not for its totals.
+/// Totals of an element from which on it is worth it: a single sum of rows that memory holds waits
+/// for those, not for its totals.
 const WORTH_IT: i32 = 2;
 /// Rows that are taken at once.
 const TOGETHER: usize = 8;
@@ -36,7 +40,8 @@ const TOGETHER: usize = 8;
 const MOST_STEPS: usize = 3;
 
 impl Writer<'_> {
-    /// The loop over as many rows of a block as go together, if they do, and the first row that is left.
+    /// The loop over as many rows of a block as go together, if they do, and the first row that is
+    /// left.
     pub(super) fn block_of_rows_together(&mut self, phase: usize, aims: &[Aim], accesses: &[usize]) -> String {
         if !self.go_together(phase, aims, accesses) {
             return "0".to_owned();
@@ -56,15 +61,15 @@ impl Writer<'_> {
 
     /// Whether a loop does little but fold, and each of its loads is an element of a row.
     fn go_together(&self, phase: usize, aims: &[Aim], accesses: &[usize]) -> bool {
-        let folds = |aim: &Aim| match *aim {
-            Aim::Fold(k) => !self.is_place(k) && !self.is_heavy(k),
+        let reduces = |aim: &Aim| match *aim {
+            Aim::Reduce(k) => !self.is_arg_reduction(k) && !self.is_expensive(k),
             Aim::Square(_) => true,
             _ => false,
         };
-        let totals = |aim: &Aim| if matches!(*aim, Aim::Fold(k) if self.is_summed_in_floats(k)) { 2 } else { 1 };
-        let is_element = |&k: &usize| k < self.kernel.loads.len() && self.walk.inner[k] != Inner::Still;
+        let totals = |aim: &Aim| if matches!(*aim, Aim::Reduce(k) if self.is_summed_in_floats(k)) { 2 } else { 1 };
+        let is_element = |&k: &usize| k < self.kernel.loads.len() && self.traversal.inner[k] != Inner::Broadcast;
         !self.in_doubles
-            && aims.iter().all(folds)
+            && aims.iter().all(reduces)
             && aims.iter().map(totals).sum::<i32>() >= WORTH_IT
             && accesses.iter().all(is_element)
             && self.schedule.steps(self.kernel, phase, aims).len() <= MOST_STEPS

@@ -1,7 +1,8 @@
 //! Results that go past the caches.
 //!
-//! A store to a line that is in no cache reads it first, to write it back later; what is as large as the caches is driven out before anybody reads
-//! it. Then a launch asks to *stream*: tiles of results are computed in a buffer, which stays in the first level of cache, and copied out of it
+//! A store to a line that is in no cache reads it first, to write it back later; what is as large
+//! as the caches is driven out before anybody reads it. Then a launch asks to *stream*: tiles of
+//! results are computed in a buffer, which stays in the first level of cache, and copied out of it
 //! by stores that ask for nothing:
 //!
 //! ```c
@@ -11,11 +12,13 @@
 //! if (stream) jo_stream(to_out0, out0, m * 4);
 //! ```
 //!
-//! That is for kernels that wait for memory. `jitopt-bench kernels --stream BOOL` measures both: a sum and `relu` of 77 MB take 2.6 to 2.9 ms and not
-//! 3.8 to 4.0, a norm of batches of 12.8 MB 2.0 to 2.2 ms and not 2.8; a norm of rows of 16.8 MB, which the caches all but hold from call to call, 1.9 ms
-//! and without 1.7. One that computes exponentials does not wait, unless it asks for what it loads (`asking_ahead.rs`), and what it stores is on its way meanwhile: variants built for
-//! the purpose took 1.2 times as long with for a softmax of 16 MB. Nor does a running sum along rows: 1.9 ms for 16.8 MB and
-//! with it 2.4.
+//! That is for kernels that wait for memory. `jitopt-bench kernels --stream BOOL` measures both: a
+//! sum and `relu` of 77 MB take 2.6 to 2.9 ms and not 3.8 to 4.0, a norm of batches of 12.8 MB 2.0
+//! to 2.2 ms and not 2.8; a norm of rows of 16.8 MB, which the caches all but hold from call to
+//! call, 1.9 ms and without 1.7. One that computes exponentials does not wait, unless it asks for
+//! what it loads (`asking_ahead.rs`), and what it stores is on its way meanwhile: variants built
+//! for the purpose took 1.2 times as long with for a softmax of 16 MB. Nor does a running sum along
+//! rows: 1.9 ms for 16.8 MB and with it 2.4.
 //!
 //! A launch streams when it touches more than half of what the largest cache holds
 //! (`runtime/caches.rs`). The buffer is one tile, 1 KiB of floats.
@@ -27,19 +30,21 @@ use crate::codegen::kernel::{Direction, Inner};
 use crate::codegen::schedule::Aim;
 
 impl Writer<'_> {
-    /// How many elements the buffer has that a store goes through when it is streamed; none where it never is.
+    /// How many elements the buffer has that a store goes through when it is streamed; none where
+    /// it never is.
     pub(super) fn streamed(&self, store: usize) -> Option<usize> {
-        let in_a_row = self.walk.inner[self.kernel.loads.len() + store] == Inner::Unit;
+        let in_a_row = self.traversal.inner[self.kernel.loads.len() + store] == Inner::Unit;
         let has_time = self.takes_long() && !self.asks_for_tiles();
-        let runs_along = self.walk.direction.has_single_rows() && self.kernel.has_running();
-        let is_aside = self.kernel.stores[store].aside.is_some();
-        if !in_a_row || is_aside || has_time || runs_along || self.walk.writes_rows(self.kernel, store) {
+        let runs_along = self.traversal.direction.has_single_rows() && self.kernel.has_scan();
+        let is_column_reduction = self.kernel.stores[store].column_reduction.is_some();
+        if !in_a_row || is_column_reduction || has_time || runs_along || self.traversal.writes_rows(self.kernel, store)
+        {
             return None;
         }
-        match self.walk.direction {
+        match self.traversal.direction {
             Direction::Points => self.tile,
-            Direction::Along | Direction::Parted | Direction::Between => Some(BLOCK),
-            Direction::Across => Some(TILE),
+            Direction::Inner | Direction::Split | Direction::Strided => Some(BLOCK),
+            Direction::Outer => Some(TILE),
         }
     }
 

@@ -1,7 +1,9 @@
 //! Variances, and the means that are found on their way.
 //!
-//! A block of floats is read once: something near its mean is taken from all elements, and what they differ by, and the squares of that, are summed in floats. That is the mean of the blocks
-//! before it, or the first element. Where that was too far off, it is moved to where the block says that its mean is; and where floats are not enough at all, as squares leave their range, the
+//! A block of floats is read once: something near its mean is taken from all elements, and what
+//! they differ by, and the squares of that, are summed in floats. That is the mean of the blocks
+//! before it, or the first element. Where that was too far off, it is moved to where the block says
+//! that its mean is; and where floats are not enough at all, as squares leave their range, the
 //! block is summed in doubles, and then the squares of what it differs from its own mean:
 //!
 //! ```c
@@ -18,36 +20,43 @@
 //! if (jo_loses(p_v, e_v, m)) { … are all elements h_v? else b_v and z_v in doubles, in two loops without vectors … }
 //! ```
 //!
-//! Squares only add up, so that sixteen lanes of 64 of them have lost some 2 bits of 24, and `jo_loses` lets 2 more go when the mean is taken out. Of rows of noise one in twelve begins so far
-//! out that its first block is read again; it is in the first level of cache by then. Where a loop does more than that it is not run again, nor is one over rows side by side: there the first
+//! Squares only add up, so that sixteen lanes of 64 of them have lost some 2 bits of 24, and
+//! `jo_loses` lets 2 more go when the mean is taken out. Of rows of noise one in twelve begins so
+//! far out that its first block is read again; it is in the first level of cache by then. Where a
+//! loop does more than that it is not run again, nor is one over rows side by side: there the first
 //! block is short, and most often summed in doubles.
 //!
-//! Measured by the benchmark of kernels on a Xeon with AVX-512, over a copy of the bytes that have to be moved: mean and variance of 16 images of 256 channels of 28 x 28 floats 1.02 to 1.06
-//! along rows and 1.08 to 1.21 across them, where doubles took 1.28 to 1.33 and 1.19 to 1.30 in the same minutes; 64 rows of `layer_norm` in the second level of cache 2.1 to 2.2, 2.4 with doubles.
-//! Reading alone takes 1.0. A kernel of both loops takes the compiler longer: 113 and 165 ms, 88 and 90 with doubles only.
+//! Measured by the benchmark of kernels on a Xeon with AVX-512, over a copy of the bytes that have
+//! to be moved: mean and variance of 16 images of 256 channels of 28 x 28 floats 1.02 to 1.06 along
+//! rows and 1.08 to 1.21 across them, where doubles took 1.28 to 1.33 and 1.19 to 1.30 in the same
+//! minutes; 64 rows of `layer_norm` in the second level of cache 2.1 to 2.2, 2.4 with doubles.
+//! Reading alone takes 1.0. A kernel of both loops takes the compiler longer: 113 and 165 ms, 88
+//! and 90 with doubles only.
 //!
-//! Operands that are doubles have no wider type, and are read twice. Blocks are put together as T. F. Chan, G. H. Golub and R. J. LeVeque do it
-//! (Updating Formulae and a Pairwise Algorithm for Computing Sample Variances, 1979).
+//! Operands that are doubles have no wider type, and are read twice. Blocks are put together as T.
+//! F. Chan, G. H. Golub and R. J. LeVeque do it (Updating Formulae and a Pairwise Algorithm for
+//! Computing Sample Variances, 1979).
 
 use super::row_loops::Phase;
 use super::{COLUMNS, Writer, beside};
 use crate::codegen::expressions::{literal, value_type, widened};
-use crate::codegen::kernel::{Folding, Source};
+use crate::codegen::kernel::{Reduction, Source};
 use crate::codegen::schedule::{Aim, source_of};
-use crate::ops::recipes::Fold;
+use crate::ops::recipes::ReduceOp;
 use crate::tensor::{DType, Scalar};
 
 impl Writer<'_> {
     pub(super) fn is_variance(&self, k: usize) -> bool {
-        self.kernel.foldings[k].fold.varies()
+        self.kernel.reductions[k].op.varies()
     }
 
-    /// Whether blocks are summed in floats first: not where a running total comes by, which a second look at a block would run on.
+    /// Whether blocks are summed in floats first: not where a running total comes by, which a
+    /// second look at a block would run on.
     fn is_tried(&self, k: usize) -> bool {
-        let of_floats = self.is_variance(k) && value_type(self.kernel.foldings[k].input.to) == "float";
-        let aim = Aim::Fold(k);
+        let of_floats = self.is_variance(k) && value_type(self.kernel.reductions[k].input.to) == "float";
+        let aim = Aim::Reduce(k);
         let steps = self.schedule.steps(self.kernel, self.schedule.phase(source_of(self.kernel, aim)), &[aim]);
-        of_floats && steps.iter().all(|&step| self.kernel.steps[step].running.is_none())
+        of_floats && steps.iter().all(|&step| self.kernel.steps[step].scan.is_none())
     }
 
     /// Whether the loop at hand sums it in floats.
@@ -60,45 +69,49 @@ impl Writer<'_> {
         self.is_variance(k) && !self.is_tried(k)
     }
 
-    /// Whether the loop over a block may be run again: it does nothing but sum in floats. Of rows side by side one would be far out all but always.
+    /// Whether the loop over a block may be run again: it does nothing but sum in floats. Of rows
+    /// side by side one would be far out all but always.
     fn may_run_again(&self, phase: &Phase) -> bool {
-        let only_sums = |aim: &Aim| matches!(*aim, Aim::Fold(k) if self.is_tried(k));
-        !self.is_across() && !phase.aims.is_empty() && phase.aims.iter().all(only_sums)
+        let only_sums = |aim: &Aim| matches!(*aim, Aim::Reduce(k) if self.is_tried(k));
+        !self.is_outer() && !phase.aims.is_empty() && phase.aims.iter().all(only_sums)
     }
 
     /// The variance that finds a mean, or another variance, on its way; a variance may lead itself.
     pub(super) fn leader(&self, k: usize) -> Option<usize> {
-        let all = &self.kernel.foldings;
-        let same = |other: &Folding| {
+        let all = &self.kernel.reductions;
+        let same = |other: &Reduction| {
             let (a, b) = (&other.input, &all[k].input);
-            other.fold.varies() && (a.source, a.dtype, a.to) == (b.source, b.dtype, b.to)
+            other.op.varies() && (a.source, a.dtype, a.to) == (b.source, b.dtype, b.to)
         };
-        let leads = all[k].fold == Fold::Mean || all[k].fold.varies();
+        let leads = all[k].op == ReduceOp::Mean || all[k].op.varies();
         leads.then(|| all.iter().position(same)).flatten()
     }
 
-    /// The means that a variance finds, which are summed: what is infinite would be no number the other way.
+    /// The means that a variance finds, which are summed: what is infinite would be no number the
+    /// other way.
     fn means_led_by(&self, k: usize) -> Vec<usize> {
-        let all = &self.kernel.foldings;
-        (0..all.len()).filter(|&mean| all[mean].fold == Fold::Mean && self.leader(mean) == Some(k)).collect()
+        let all = &self.kernel.reductions;
+        (0..all.len()).filter(|&mean| all[mean].op == ReduceOp::Mean && self.leader(mean) == Some(k)).collect()
     }
 
-    /// Totals, each with its type and what it begins as: `a` the mean, `q` the squares and `k` the number so far.
+    /// Totals, each with its type and what it begins as: `a` the mean, `q` the squares and `k` the
+    /// number so far.
     pub(super) fn totals_of_variance(&self, k: usize) -> Vec<(&'static str, String, String)> {
-        let name = &self.kernel.foldings[k].name;
+        let name = &self.kernel.reductions[k].name;
         ['a', 'q', 'k'].map(|letter| ("double", beside(letter, name), "0".to_owned())).to_vec()
     }
 
-    /// The totals of a block that its loop adds to, and their type: `p` the differences and `e` their squares, or `y` the elements.
+    /// The totals of a block that its loop adds to, and their type: `p` the differences and `e`
+    /// their squares, or `y` the elements.
     pub(super) fn parts_of_variance(&self, k: usize) -> (&'static str, Vec<char>) {
         if self.is_summed_in_floats(k) { ("float", vec!['p', 'e']) } else { ("double", vec!['y']) }
     }
 
     /// The variables that a loop with this aim adds to.
     pub(super) fn sums_of(&self, aim: Aim) -> Vec<String> {
-        let named = |k: usize, letter| beside(letter, &self.kernel.foldings[k].name);
+        let named = |k: usize, letter| beside(letter, &self.kernel.reductions[k].name);
         match aim {
-            Aim::Fold(k) => self.parts_of_variance(k).1.into_iter().map(|letter| named(k, letter)).collect(),
+            Aim::Reduce(k) => self.parts_of_variance(k).1.into_iter().map(|letter| named(k, letter)).collect(),
             Aim::Square(k) => vec![named(k, 'z')],
             Aim::Differs(_) | Aim::Place(_) | Aim::Store(_) | Aim::Carry(..) | Aim::Total(_) | Aim::Keep(_) => {
                 Vec::new()
@@ -106,15 +119,16 @@ impl Writer<'_> {
         }
     }
 
-    /// What is near the mean of a block, the mean of those before it, and the sums of what elements differ from that. Of a single row it may be the first element, unless that
-    /// is infinite or no number.
+    /// What is near the mean of a block, the mean of those before it, and the sums of what elements
+    /// differ from that. Of a single row it may be the first element, unless that is infinite or no
+    /// number.
     fn begin_near_mean(&mut self, k: usize) {
-        let folding = &self.kernel.foldings[k];
-        let name = |letter| beside(letter, &folding.name);
+        let reduction = &self.kernel.reductions[k];
+        let name = |letter| beside(letter, &reduction.name);
         let mean = format!("jo_finitef((float){})", self.of_row('a', k));
         self.begin(20, "float", &[(name('h'), mean), (name('p'), "0".to_owned()), (name('e'), "0".to_owned())]);
-        let load = match folding.input.source {
-            Source::Load(load) if !self.walk.still[load] && !self.is_across() => load,
+        let load = match reduction.input.source {
+            Source::Load(load) if !self.traversal.invariant[load] && !self.is_outer() => load,
             _ => return,
         };
         self.line(20, &format!("if ({} == 0) {{", name('k')));
@@ -125,7 +139,8 @@ impl Writer<'_> {
         self.line(20, "}");
     }
 
-    /// The loop over a block that sums variances, among others, and does so again if what was taken for the means was not near enough.
+    /// The loop over a block that sums variances, among others, and does so again if what was taken
+    /// for the means was not near enough.
     pub(super) fn summed_block(&mut self, phase: &Phase, block: usize) {
         let tried: Vec<usize> = phase.own.iter().copied().filter(|&k| self.is_tried(k)).collect();
         tried.iter().for_each(|&k| self.begin_near_mean(k));
@@ -139,7 +154,8 @@ impl Writer<'_> {
         self.line(20, &format!("if (!more || !({lost})) break;"));
         for k in tried {
             let (near, sum, squares) = (self.of_row('h', k), self.of_row('p', k), self.of_row('e', k));
-            // What is taken from infinities is no infinity, or nothing would be left of a mean that is one.
+            // What is taken from infinities is no infinity, or nothing would be left of a mean that
+            // is one.
             self.line(20, &format!("{near} = jo_finitef({near} + {sum} / m), {sum} = 0, {squares} = 0;"));
         }
         self.deeper -= 4;
@@ -152,20 +168,21 @@ impl Writer<'_> {
     }
 
     /// Takes an element into the sums of a block.
-    pub(super) fn fold_into_variance(&mut self, indent: usize, k: usize) {
-        let folding = &self.kernel.foldings[k];
-        let value = self.input(&folding.input);
+    pub(super) fn reduce_into_variance(&mut self, indent: usize, k: usize) {
+        let reduction = &self.kernel.reductions[k];
+        let value = self.input(&reduction.input);
         if !self.is_summed_in_floats(k) {
-            return self.noted(indent, &format!("{} += {value};", self.of_row('y', k)), &folding.line);
+            return self.noted(indent, &format!("{} += {value};", self.of_row('y', k)), &reduction.line);
         }
-        let differs = beside('d', &folding.name);
-        self.noted(indent, &format!("const float {differs} = {value} - {};", self.of_row('h', k)), &folding.line);
+        let differs = beside('d', &reduction.name);
+        self.noted(indent, &format!("const float {differs} = {value} - {};", self.of_row('h', k)), &reduction.line);
         self.line(indent, &format!("{} += {differs};", self.of_row('p', k)));
         let squares = self.of_row('e', k);
         self.line(indent, &format!("{squares} = jo_fmaf({differs}, {differs}, {squares});"));
     }
 
-    /// Ends a block: looks at it again, in doubles, where floats were not enough, and adds it to what is known of the row.
+    /// Ends a block: looks at it again, in doubles, where floats were not enough, and adds it to
+    /// what is known of the row.
     pub(super) fn end_of_block(&mut self, phase: &Phase, k: usize, block: usize) {
         if self.is_summed_in_floats(k) {
             let lost = self.mean_of_floats(k);
@@ -185,13 +202,14 @@ impl Writer<'_> {
         self.merge_variance(k);
     }
 
-    /// Whether elements of a block are not all what was taken from them: channels in which nothing is alive are, and have no variance. Squares tell it only of what floats can hold.
+    /// Whether elements of a block are not all what was taken from them: channels in which nothing
+    /// is alive are, and have no variance. Squares tell it only of what floats can hold.
     fn looks_for_differences(&mut self, phase: &Phase, k: usize, block: usize) -> String {
-        let name = |letter| beside(letter, &self.kernel.foldings[k].name);
+        let name = |letter| beside(letter, &self.kernel.reductions[k].name);
         let (noted, any) = (name('o'), name('g'));
         self.begin(20, "int", &[(noted.clone(), "0".to_owned())]);
         self.block(phase.number, &[Aim::Differs(k)], block);
-        if !self.is_across() {
+        if !self.is_outer() {
             return noted;
         }
         self.line(20, &format!("int {any} = 0;"));
@@ -201,29 +219,30 @@ impl Writer<'_> {
 
     /// Notes whether an element is not what was taken from it.
     pub(super) fn compare(&mut self, indent: usize, k: usize) {
-        let value = self.input(&self.kernel.foldings[k].input);
+        let value = self.input(&self.kernel.reductions[k].input);
         let (noted, near) = (self.of_row('o', k), self.of_row('h', k));
         self.line(indent, &format!("{noted} |= {value} != {near};"));
     }
 
     /// A block in doubles, from the beginning.
     fn sum_in_doubles(&mut self, phase: &Phase, k: usize, block: usize) {
-        let sum = beside('y', &self.kernel.foldings[k].name);
+        let sum = beside('y', &self.kernel.reductions[k].name);
         self.begin(20, "double", &[(sum, "0".to_owned())]);
-        self.block(phase.number, &[Aim::Fold(k)], block);
+        self.block(phase.number, &[Aim::Reduce(k)], block);
         let (mean, squares) = (self.of_row('b', k), self.of_row('z', k));
         let again = format!("{mean} = {} / {}, {squares} = 0;", self.of_row('y', k), self.in_block());
         self.line(20, &format!("{}{again}", self.each_row()));
         self.block(phase.number, &[Aim::Square(k)], block);
     }
 
-    /// The mean of a block, and the squares of what its elements differ from it, as floats tell them; and whether they are not enough, for any of rows side by side.
+    /// The mean of a block, and the squares of what its elements differ from it, as floats tell
+    /// them; and whether they are not enough, for any of rows side by side.
     fn mean_of_floats(&mut self, k: usize) -> String {
-        let name = |letter| beside(letter, &self.kernel.foldings[k].name);
+        let name = |letter| beside(letter, &self.kernel.reductions[k].name);
         let (near, sum, squares, loses) =
             (self.of_row('h', k), self.of_row('p', k), self.of_row('e', k), self.loses(k));
         let among = self.in_block();
-        if !self.is_across() {
+        if !self.is_outer() {
             let mean = format!("{near} + (double){sum} / {among}");
             let squares = format!("{squares} - (double){sum} * {sum} / {among}");
             self.line(20, &format!("double {} = {mean}, {} = {squares};", name('b'), name('z')));
@@ -243,16 +262,16 @@ impl Writer<'_> {
 
     /// The mean of a block that is read twice.
     pub(super) fn centre(&mut self, k: usize) {
-        let name = |letter| beside(letter, &self.kernel.foldings[k].name);
+        let name = |letter| beside(letter, &self.kernel.reductions[k].name);
         let mean = format!("{} / {}", self.of_row('y', k), self.in_block());
         self.begin(20, "double", &[(name('b'), mean), (name('z'), "0".to_owned())]);
     }
 
     /// Takes the square of what an element differs from the mean of its block.
     pub(super) fn square(&mut self, indent: usize, k: usize) {
-        let folding = &self.kernel.foldings[k];
-        let (value, mean, squares) = (self.input(&folding.input), self.of_row('b', k), self.of_row('z', k));
-        let differs = beside('d', &folding.name);
+        let reduction = &self.kernel.reductions[k];
+        let (value, mean, squares) = (self.input(&reduction.input), self.of_row('b', k), self.of_row('z', k));
+        let differs = beside('d', &reduction.name);
         self.line(indent, &format!("const double {differs} = (double)({value}) - {mean};"));
         self.line(indent, &format!("{squares} = jo_fma({differs}, {differs}, {squares});"));
     }
@@ -260,7 +279,7 @@ impl Writer<'_> {
     /// Adds a block to what is known of the row so far.
     fn merge_variance(&mut self, k: usize) {
         let value = |letter| self.of_row(letter, k);
-        let name = &self.kernel.foldings[k].name;
+        let name = &self.kernel.reductions[k].name;
         let (number, among) = (beside('k', name), self.in_block());
         let (mean, squares, block, part) = (value('a'), value('q'), value('b'), value('z'));
         // The share of the block in all so far; what is before it has the rest.
@@ -280,18 +299,18 @@ impl Writer<'_> {
 
     /// How many elements of a row are in a block.
     pub(super) fn in_block(&self) -> &'static str {
-        if self.is_across() { "rows" } else { "m" }
+        if self.is_outer() { "rows" } else { "m" }
     }
 
     /// The loop over rows that stand side by side, where there are any.
     pub(super) fn each_row(&self) -> &'static str {
-        if self.is_across() { "for (i64 i = 0; i < m; i++) " } else { "" }
+        if self.is_outer() { "for (i64 i = 0; i < m; i++) " } else { "" }
     }
 
     /// A variance, when all is folded.
     pub(super) fn variance(&self, k: usize) -> String {
         let squares = self.total('q', self.leader(k).unwrap_or(k));
-        let correction = literal(Scalar::Float(self.kernel.foldings[k].correction), DType::Double);
+        let correction = literal(Scalar::Float(self.kernel.reductions[k].correction), DType::Double);
         format!("{squares} / (count > {correction} ? count - {correction} : 0)")
     }
 }

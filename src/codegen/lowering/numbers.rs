@@ -3,12 +3,13 @@
 use super::{Known, Source, wrapped};
 use crate::tensor::{DType, Kind, Scalar};
 
-/// Whether a number is one of an element type; of reals that only a launch tells that is found out there. What is no number fits.
+/// Whether a number is one of an element type; of reals that only a launch tells that is found out
+/// there. What is no number fits.
 pub(super) fn fits(known: &Known, dtype: DType) -> bool {
     let Known::Number { source, kind } = known else { return true };
     let constant = if let Source::Constant(number) = source { Some(*number) } else { None };
     match dtype.range().filter(|_| dtype != DType::Bool) {
-        None => constant.is_none_or(|number| dtype.holds_real(number)),
+        None => constant.is_none_or(|number| dtype.holds_float(number)),
         Some((low, high)) => match (constant, kind) {
             (_, Kind::Bool) => true,
             (Some(Scalar::Int(n)), _) => (low..=high).contains(&n),

@@ -1,12 +1,12 @@
 //! Nodes that make one element of many, by the recipes of the operator table.
 
 use super::{Known, Lowering, Operand, Refusal, refuse};
-use crate::analysis::folds::{Axes, axes, besides, is_of_channels, keeps, overload};
-use crate::analysis::framing::Frame;
+use crate::analysis::axis_maps::AxisMap;
+use crate::analysis::reduced_dims::{Axes, axes, besides, is_of_channels, keeps, overload};
 use crate::codegen::expressions;
-use crate::codegen::kernel::{Aside, Folding, Input, Lies, Running, Source, Step};
+use crate::codegen::kernel::{ColumnReduction, Input, Lies, Reduction, Scan, Source, Step};
 use crate::ir::Node;
-use crate::ops::recipes::{Elements, Fold, LETTERS, Line, Making, OPTIONAL, Over, Recipe};
+use crate::ops::recipes::{Elements, LETTERS, Line, Making, OPTIONAL, Over, Recipe, ReduceOp};
 use crate::ops::schema::Schema;
 use crate::tensor::promotion::of_number;
 use crate::tensor::{DType, Kind, Scalar};
@@ -18,7 +18,7 @@ struct Terms {
     axes: Axes,
     /// Whether the result keeps the dimensions that are folded.
     keep: bool,
-    /// See [`Folding::correction`].
+    /// See [`Reduction::correction`].
     correction: f64,
     /// The sizes that the folded dimensions must have, where the node says them.
     sizes: Option<Vec<i64>>,
@@ -26,7 +26,7 @@ struct Terms {
 
 impl Lowering<'_> {
     /// Computes a node by the first recipe that holds.
-    pub(super) fn fold(&mut self, node: Node, recipes: &[&'static Recipe]) -> Result<(), Refusal> {
+    pub(super) fn reduce(&mut self, node: Node, recipes: &[&'static Recipe]) -> Result<(), Refusal> {
         let Some((schema, _)) = overload(self.section, node) else { return refuse("a fold of an unknown overload") };
         let given = |name: &str| {
             let at = schema.formal(name).filter(|&i| i < self.section.num_inputs(node));
@@ -47,14 +47,14 @@ impl Lowering<'_> {
 
     fn follow(&mut self, mut cooking: Cooking) -> Result<(), Refusal> {
         let (node, recipe) = (cooking.node, cooking.recipe);
-        let Some(x) = self.tensor(self.section.input(node, 0), Frame::Whole) else {
+        let Some(x) = self.tensor(self.section.input(node, 0), AxisMap::Whole) else {
             return refuse(format!("`{}` of something that no kernel takes", recipe.kind));
         };
         let terms = self.terms(&cooking, x.dtype)?;
-        if self.frames.is_aside(self.section.output(node, 0)) && !recipe.is_beside(0) {
-            return self.aside(&cooking, terms);
+        if self.axis_maps.is_column_reduction(self.section.output(node, 0)) && !recipe.is_beside(0) {
+            return self.column_reduction(&cooking, terms);
         }
-        if recipe.finds_places() && self.release < (1, 7) {
+        if recipe.finds_indices() && self.release < (1, 7) {
             return refuse(format!(
                 "`{}` as it was before 1.7, where the last of equal elements was found",
                 recipe.kind
@@ -85,13 +85,14 @@ impl Lowering<'_> {
                 true => self.handed_out(&cooking, &terms, k, letter)?,
                 false => cooking.known(letter)?,
             };
-            let frame = self.frame(output);
-            self.known.insert(output, Known::Tensor { source, dtype, dimensioned, frame });
+            let axis_map = self.axis_map(output);
+            self.known.insert(output, Known::Tensor { source, dtype, dimensioned, axis_map });
         }
         Ok(())
     }
 
-    /// Whether somebody needs what a line makes: the graph, or another line, all of which lead to results that somebody needs.
+    /// Whether somebody needs what a line makes: the graph, or another line, all of which lead to
+    /// results that somebody needs.
     fn is_wanted(&self, cooking: &Cooking, letter: char) -> bool {
         let at = cooking.recipe.results().position(|result| result == letter);
         let is_used = |k: usize| self.section.has_uses(self.section.output(cooking.node, k));
@@ -99,7 +100,8 @@ impl Lowering<'_> {
         at.is_some_and(is_used) || readers.into_iter().any(|line| self.is_wanted(cooking, line.0))
     }
 
-    /// A result that other lines read, too: these read it as it is, whoever is given it reads what it would be in memory, perhaps without the dimensions that are folded.
+    /// A result that other lines read, too: these read it as it is, whoever is given it reads what
+    /// it would be in memory, perhaps without the dimensions that are folded.
     fn handed_out(
         &mut self,
         cooking: &Cooking,
@@ -119,7 +121,7 @@ impl Lowering<'_> {
             line,
             lies: Lies::AsOperands,
             drops: !keeps(self.section, cooking.node, k),
-            running: None,
+            scan: None,
             is_value: true,
         };
         Ok((self.step(step), out))
@@ -138,7 +140,7 @@ impl Lowering<'_> {
     /// Adds a sum along other dimensions than those of rows, which is a result.
     fn beside(&mut self, cooking: &Cooking, terms: &Terms, k: usize, letter: char) -> Result<(), Refusal> {
         let output = self.section.output(cooking.node, k);
-        if !self.frames.is_aside(output) {
+        if !self.axis_maps.is_column_reduction(output) {
             return refuse(format!("`{}` with sums along other dimensions than a running total", cooking.recipe.kind));
         }
         let lines = cooking.recipe.lines.iter();
@@ -153,22 +155,26 @@ impl Lowering<'_> {
             [input] if text.len() == 1 => input,
             _ => self.hidden(text, terms.elements, inputs, &format!("v_{name}"), &line),
         };
-        self.kernel.asides.push(Aside { axes, keep: false, input, line });
-        self.known.insert(output, Known::Aside(self.kernel.asides.len() - 1));
+        self.kernel.column_reductions.push(ColumnReduction { axes, keep: false, input, line });
+        self.known.insert(output, Known::ColumnReduction(self.kernel.column_reductions.len() - 1));
         Ok(())
     }
 
     /// Adds a sum along other dimensions than the rest is folded.
-    fn aside(&mut self, cooking: &Cooking, terms: Terms) -> Result<(), Refusal> {
+    fn column_reduction(&mut self, cooking: &Cooking, terms: Terms) -> Result<(), Refusal> {
         let Line(_, _, text) = cooking.recipe.lines[0];
         match self.letters(cooking, text, terms.elements)?[..] {
             [input] if terms.elements.is_float() => {
-                let aside = Aside { axes: terms.axes, keep: terms.keep, input, line: self.line(cooking.node) };
-                self.kernel.asides.push(aside);
+                let column_reduction =
+                    ColumnReduction { axes: terms.axes, keep: terms.keep, input, line: self.line(cooking.node) };
+                self.kernel.column_reductions.push(column_reduction);
             }
             _ => return refuse("whole numbers that are summed along other dimensions than the rest is folded"),
         }
-        self.known.insert(self.section.output(cooking.node, 0), Known::Aside(self.kernel.asides.len() - 1));
+        self.known.insert(
+            self.section.output(cooking.node, 0),
+            Known::ColumnReduction(self.kernel.column_reductions.len() - 1),
+        );
         Ok(())
     }
 
@@ -198,35 +204,35 @@ impl Lowering<'_> {
         let computed = if is_wide && making == Making::Each { DType::Double } else { terms.elements };
         let out = if is_wide { DType::Double } else { terms.elements };
         let inputs = self.letters(cooking, text, computed)?;
-        let fold = match making {
-            Making::Whole(fold) => fold,
-            Making::Each | Making::Running(_) | Making::Beside => {
+        let reduce = match making {
+            Making::Whole(reduce) => reduce,
+            Making::Each | Making::Scan(_) | Making::Beside => {
                 let lies = match recipe.over {
                     Over::Channels if is_given => Lies::WithChannels,
                     Over::Row | Over::Last if is_given => Lies::InARow,
                     _ => Lies::AsOperands,
                 };
                 let drops = is_given && !terms.keep;
-                let running = match making {
-                    Making::Running(fold) => Some(Running { fold, axes: terms.axes.clone() }),
+                let scan = match making {
+                    Making::Scan(reduce) => Some(Scan { op: reduce, axes: terms.axes.clone() }),
                     _ => None,
                 };
                 let is_value = is_given;
-                let step = Step { text, computed, out, inputs, name, line, lies, drops, running, is_value };
+                let step = Step { text, computed, out, inputs, name, line, lies, drops, scan, is_value };
                 return Ok((self.step(step), out));
             }
         };
-        if fold == Fold::Product && terms.elements.is_short_float() {
+        if reduce == ReduceOp::Product && terms.elements.is_short_float() {
             return refuse("a product of halves, which is rounded after each factor");
         }
         let input = match inputs[..] {
             [input] if text.len() == 1 => input,
             _ => self.hidden(text, computed, inputs, &name, &line),
         };
-        let out = if fold.is_place() { DType::Long } else { out };
-        self.kernel.foldings.push(Folding {
-            fold,
-            correction: if fold.varies() { terms.correction } else { 0.0 },
+        let out = if reduce.is_arg_reduction() { DType::Long } else { out };
+        self.kernel.reductions.push(Reduction {
+            op: reduce,
+            correction: if reduce.varies() { terms.correction } else { 0.0 },
             input,
             out,
             axes: terms.axes.clone(),
@@ -237,7 +243,7 @@ impl Lowering<'_> {
             line,
             is_value: is_given,
         });
-        Ok((Source::Folded(self.kernel.foldings.len() - 1), out))
+        Ok((Source::Reduced(self.kernel.reductions.len() - 1), out))
     }
 
     /// A step for what is folded but is no value of the graph.
@@ -252,7 +258,7 @@ impl Lowering<'_> {
             line,
             lies: Lies::AsOperands,
             drops: false,
-            running: None,
+            scan: None,
             is_value: false,
         });
         Input { letter: 'x', source, dtype: computed, to: computed }
@@ -267,7 +273,8 @@ impl Lowering<'_> {
                 continue;
             }
             let made = cooking.made.iter().find(|made| made.0 == letter);
-            // What earlier lines made is not rounded to 16 bits on its way: the inverse of a small deviation may be larger than halves are.
+            // What earlier lines made is not rounded to 16 bits on its way: the inverse of a small
+            // deviation may be larger than halves are.
             let (source, dtype, to) = match made {
                 Some(&(_, (source, dtype))) => (source, dtype, if to.is_short_float() { DType::Float } else { to }),
                 None => {
@@ -311,8 +318,8 @@ impl Lowering<'_> {
     /// A tensor that is an operand of a node that folds.
     fn given(&mut self, node: Node, i: usize) -> Option<Operand> {
         let given = i < self.section.num_inputs(node);
-        let frame = if is_of_channels(self.section, node, i) { Frame::Channels } else { Frame::Whole };
-        given.then(|| self.tensor(self.section.input(node, i), frame)).flatten()
+        let axis_map = if is_of_channels(self.section, node, i) { AxisMap::Channels } else { AxisMap::Whole };
+        given.then(|| self.tensor(self.section.input(node, i), axis_map)).flatten()
     }
 
     /// What elements are converted to, and computed in.

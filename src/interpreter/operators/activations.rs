@@ -1,7 +1,7 @@
 //! Elementwise activations.
 
 use super::clamping::within_range;
-use super::elements::{check, reals};
+use super::elements::{check, floats};
 use super::operands::{as_element, computed_with};
 use super::picking::check_fits;
 use super::pointwise::{keeping, larger, not_implemented, ordered, positive, self_of, sigmoid, smaller};
@@ -29,17 +29,17 @@ pub const ROWS: &[Row] = &[
         keeping(call, |n| n.clamp(0, 6), |x| clamped(x, 0.0, 6.0), |z| z)
     }),
     ("aten::hardtanh", hardtanh),
-    ("aten::hardsigmoid", |call| of_reals(call, "hardsigmoid_cpu", |x| clamped(x + 3.0, 0.0, 6.0) / 6.0)),
+    ("aten::hardsigmoid", |call| of_floats(call, "hardsigmoid_cpu", |x| clamped(x + 3.0, 0.0, 6.0) / 6.0)),
     ("aten::hardswish", |call| {
         // The product may overflow where the quotient does not.
         let computed = computed_in(call)?;
-        of_reals(call, "hardswish_cpu", |x| (x * clamped(x + 3.0, 0.0, 6.0)).through(computed) / 6.0)
+        of_floats(call, "hardswish_cpu", |x| (x * clamped(x + 3.0, 0.0, 6.0)).through(computed) / 6.0)
     }),
     ("aten::silu", |call| match self_of(call)?.dtype().is_integral() {
         true => Err(not_implemented("silu_cpu", self_of(call)?.dtype())),
         false => keeping(call, |n| n, |x| x * sigmoid(x), |z| z / (1.0 + (-z).exp())),
     }),
-    ("aten::mish", |call| of_reals(call, "mish_cpu", |x| x * x.exp().ln_1p().tanh_of_large())),
+    ("aten::mish", |call| of_floats(call, "mish_cpu", |x| x * x.exp().ln_1p().tanh_of_large())),
     ("aten::gelu", gelu),
     ("aten::elu", elu),
     ("aten::celu", |call| {
@@ -47,25 +47,25 @@ pub const ROWS: &[Row] = &[
         if alpha == 0.0 {
             return Err(Stop::raised("ZeroDivisionError: alpha cannot be 0 for CELU"));
         }
-        reals("elu_cpu", &self_of(call)?)?;
+        floats("elu_cpu", &self_of(call)?)?;
         check_fits(Scalar::Float(1.0 / alpha), computed_in(call)?)?;
-        of_reals(call, "elu_cpu", |x| if x > 0.0 { x } else { alpha * (x / alpha).exp_m1() })
+        of_floats(call, "elu_cpu", |x| if x > 0.0 { x } else { alpha * (x / alpha).exp_m1() })
     }),
     ("aten::selu", |call| {
-        of_reals(call, "elu_cpu", |x| SELU_SCALE * if x > 0.0 { x } else { SELU_ALPHA * x.exp_m1() })
+        of_floats(call, "elu_cpu", |x| SELU_SCALE * if x > 0.0 { x } else { SELU_ALPHA * x.exp_m1() })
     }),
     ("aten::leaky_relu", |call| {
         let slope = parameter(call, "negative_slope", 0.01)?;
-        of_reals(call, "leaky_relu_cpu", |x| if x > 0.0 { x } else { x * slope })
+        of_floats(call, "leaky_relu_cpu", |x| if x > 0.0 { x } else { x * slope })
     }),
     ("aten::softplus", |call| {
         let (beta, threshold) = (parameter(call, "beta", 1.0)?, parameter(call, "threshold", 20.0)?);
-        of_reals(call, "softplus_cpu", |x| if x * beta > threshold { x } else { (x * beta).exp().ln_1p() / beta })
+        of_floats(call, "softplus_cpu", |x| if x * beta > threshold { x } else { (x * beta).exp().ln_1p() / beta })
     }),
-    ("aten::log_sigmoid", |call| of_reals(call, "log_sigmoid_cpu", log_sigmoid)),
+    ("aten::log_sigmoid", |call| of_floats(call, "log_sigmoid_cpu", log_sigmoid)),
     ("aten::hardshrink", |call| {
         let bound = bound_of_shrinking(call, "hardshrink_cpu")?;
-        of_reals(call, "hardshrink_cpu", |x| if (-bound..=bound).contains(&x) { 0.0 } else { x })
+        of_floats(call, "hardshrink_cpu", |x| if (-bound..=bound).contains(&x) { 0.0 } else { x })
     }),
     ("aten::softshrink", softshrink),
     ("aten::threshold", |call| {
@@ -100,8 +100,8 @@ const SELU_SCALE: f64 = 1.050_700_987_355_480_5;
 const NO_BOUNDS: &str = "clamp is not supported for complex types";
 
 /// Floating point types only; others have no kernel.
-fn of_reals(call: &Call<'_>, kernel: &str, f: impl Fn(f64) -> f64) -> Answer {
-    reals(kernel, &self_of(call)?)?;
+fn of_floats(call: &Call<'_>, kernel: &str, f: impl Fn(f64) -> f64) -> Answer {
+    floats(kernel, &self_of(call)?)?;
     keeping(call, |n| n, f, |z| z)
 }
 
@@ -148,7 +148,7 @@ fn hardtanh(call: &Call<'_>) -> Answer {
 }
 
 fn softshrink(call: &Call<'_>) -> Answer {
-    reals("softshrink_check", &self_of(call)?)?;
+    floats("softshrink_check", &self_of(call)?)?;
     let (dtype, given) = (self_of(call)?.dtype(), call.opt_float("lambd")?.unwrap_or(0.5));
     check((0.0..=dtype.largest()).contains(&given), || {
         let (largest, name) = (general(dtype.largest()), dtype.name());
@@ -161,12 +161,12 @@ fn softshrink(call: &Call<'_>) -> Answer {
         () if x.is_nan() => x,
         () => 0.0,
     };
-    of_reals(call, "softshrink_cpu", f)
+    of_floats(call, "softshrink_cpu", f)
 }
 
 /// The bound below which elements become 0, as an element.
 fn bound_of_shrinking(call: &Call<'_>, kernel: &str) -> Result<f64, Stop> {
-    reals(kernel, &self_of(call)?)?;
+    floats(kernel, &self_of(call)?)?;
     let (bound, dtype) = (Scalar::Float(call.opt_float("lambd")?.unwrap_or(0.5)), self_of(call)?.dtype());
     check_fits(bound, dtype)?;
     Ok(as_element(bound, dtype, call.precision()).real())
@@ -203,9 +203,9 @@ fn gelu(call: &Call<'_>) -> Answer {
         Some("tanh") => {
             // `(1 + tanh(u)) / 2`, which keeps precision in the form of the logistic function of
             // `2u`.
-            of_reals(call, kernel, |x| x * sigmoid((8.0 / PI).sqrt() * (x + 0.044715 * x * x * x)))
+            of_floats(call, kernel, |x| x * sigmoid((8.0 / PI).sqrt() * (x + 0.044715 * x * x * x)))
         }
-        None | Some("none") => of_reals(call, kernel, |x| x * 0.5 * libm::erfc(-x * FRAC_1_SQRT_2)),
+        None | Some("none") => of_floats(call, kernel, |x| x * 0.5 * libm::erfc(-x * FRAC_1_SQRT_2)),
         Some(other) => Err(Stop::raised(format!("approximate argument must be either none or tanh, not {other}"))),
     }
 }
@@ -213,7 +213,7 @@ fn gelu(call: &Call<'_>) -> Answer {
 fn elu(call: &Call<'_>) -> Answer {
     let alpha = parameter(call, "alpha", 1.0)?;
     let (scale, input_scale) = (parameter(call, "scale", 1.0)?, parameter(call, "input_scale", 1.0)?);
-    of_reals(call, "elu_cpu", |x| scale * if x > 0.0 { x } else { alpha * (x * input_scale).exp_m1() })
+    of_floats(call, "elu_cpu", |x| scale * if x > 0.0 { x } else { alpha * (x * input_scale).exp_m1() })
 }
 
 /// One slope for all, or one for each slice of dimension 1.
@@ -255,7 +255,7 @@ fn glu(call: &Call<'_>) -> Answer {
     if x.rank() == 0 {
         return Err(Stop::raised("glu does not support 0-dimensional tensors"));
     }
-    reals("glu_cpu", &x)?;
+    floats("glu_cpu", &x)?;
     let n = x.size(dim);
     if n % 2 != 0 {
         return Err(Stop::raised(format!("Halving dimension must be even, but dimension {dim} is size {n}")));

@@ -1,6 +1,6 @@
 //! Attention and embedding.
 
-use super::elements::{add, apply, by_kind, check, like, multiply, reals, same};
+use super::elements::{add, apply, by_kind, check, floats, like, multiply, same};
 use super::linear_algebra::{Base, matmul, product};
 use super::softmax::{rowwise, safe_softmax};
 use crate::interpreter::call::{Answer, Call, one, several};
@@ -95,7 +95,7 @@ fn bags(call: &Call, indices: &Tensor) -> Result<Vec<(usize, usize)>, Stop> {
 /// source rows.
 fn embedding_bag(call: &Call) -> Answer {
     let (table, indices) = (call.tensor("weight")?, call.tensor("indices")?);
-    reals("embedding_bag", &table)?;
+    floats("embedding_bag", &table)?;
     check(table.rank() == 2 && indices.rank() == 1, || "input has to be 1D or 2D Tensor".to_owned())?;
     let (rows, bags, mode) = (lookups(&table, &indices)?, bags(call, &indices)?, call.int("mode")?);
     let weights = call.opt_tensor("per_sample_weights")?.map(|weights| weights.read::<f64>());
@@ -159,7 +159,7 @@ fn attend(call: &Call) -> Result<(Tensor, Tensor), Stop> {
             value.rank()
         )
     })?;
-    reals("scaled_dot_product_attention", &query)?;
+    floats("scaled_dot_product_attention", &query)?;
     if call.bool("enable_gqa")? && query.rank() >= 3 && key.rank() == query.rank() && value.rank() == query.rank() {
         let heads = query.size(query.rank() - 3);
         (key, value) = (repeated(&key, heads)?, repeated(&value, heads)?);

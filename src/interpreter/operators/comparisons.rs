@@ -35,11 +35,11 @@ pub const ROWS: &[Row] = &[
 ];
 
 /// Complex numbers have no order.
-fn order(call: &Call<'_>, of_ints: impl Fn(i64, i64) -> bool, of_reals: impl Fn(f64, f64) -> bool) -> Answer {
+fn order(call: &Call<'_>, of_ints: impl Fn(i64, i64) -> bool, of_floats: impl Fn(f64, f64) -> bool) -> Answer {
     let complex = call.args.iter().filter_map(IValue::tensor).find(|tensor| tensor.dtype().is_complex());
     match complex {
         Some(tensor) => Err(not_implemented(&format!("{}_cpu", call.kind().short()), tensor.dtype())),
-        None => comparison(call, of_ints, of_reals, |_, _| false),
+        None => comparison(call, of_ints, of_floats, |_, _| false),
     }
 }
 
@@ -51,13 +51,13 @@ fn logical(call: &Call<'_>, f: fn(bool, bool) -> bool) -> Answer {
 fn question(
     call: &Call<'_>,
     of_ints: impl Fn(i64) -> bool,
-    of_reals: impl Fn(f64) -> bool,
+    of_floats: impl Fn(f64) -> bool,
     of_complex: impl Fn(C128) -> bool,
 ) -> Answer {
     let x = self_of(call)?;
     let types = Types { common: x.dtype(), out: DType::Bool, precision: call.precision() };
     let result = match x.dtype().arithmetic() {
-        Some(Kind::Float) => map1(&x, types, |x| f64::from(u8::from(of_reals(x))))?,
+        Some(Kind::Float) => map1(&x, types, |x| f64::from(u8::from(of_floats(x))))?,
         Some(Kind::Complex) => map1(&x, types, |z| C128::from(f64::from(u8::from(of_complex(z)))))?,
         _ => map1(&x, types, |n| i64::from(of_ints(n)))?,
     };

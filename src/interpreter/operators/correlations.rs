@@ -1,13 +1,13 @@
 //! Covariances, correlations, pairwise distances of rows, and Vandermonde matrices.
 
-use super::elements::{by_kind, check, like, reals};
+use super::elements::{by_kind, check, floats, like};
 use super::pointwise::not_implemented;
 use crate::interpreter::call::{Answer, Call, one};
 use crate::interpreter::library::Row;
 use crate::interpreter::stop::Stop;
 use crate::tensor::buffer::Wide;
 use crate::tensor::gemm::Ring;
-use crate::tensor::promotion::to_real_arithmetic;
+use crate::tensor::promotion::to_float_arithmetic;
 use crate::tensor::{DType, Tensor};
 
 /// The kernel table.
@@ -106,7 +106,7 @@ fn covariance(call: &Call<'_>, name: &str) -> Result<Covariance, Stop> {
         (0..len).map(|i| numbers[a * len + i] * each(i) * numbers[b * len + i]).sum::<f64>() / norm
     };
     let elements = (0..rows * rows).map(|at| pair(at / rows, at % rows)).collect();
-    Ok(Covariance { elements, rows, is_number: x.rank() < 2 || rows == 1, dtype: to_real_arithmetic(x.dtype()) })
+    Ok(Covariance { elements, rows, is_number: x.rank() < 2 || rows == 1, dtype: to_float_arithmetic(x.dtype()) })
 }
 
 /// Covariances divided by the square roots of variances, clamped to -1 and 1.
@@ -132,7 +132,7 @@ fn pdist(call: &Call) -> Answer {
     check(x.rank() == 2, || format!("pdist only supports 2D tensors, got: {}D", x.rank()))?;
     check(x.dtype().is_float(), || "pdist only supports floating-point dtypes".to_owned())?;
     check(p >= 0.0, || "pdist only supports non-negative p values".to_owned())?;
-    reals("pdist", &x)?;
+    floats("pdist", &x)?;
     let (rows, len, all) = (x.size(0) as usize, x.size(1) as usize, x.read::<f64>());
     if rows > 1 && len > 0 && matches!(x.dtype(), DType::Half | DType::BFloat16) {
         return Err(not_implemented("pdist", x.dtype()));

@@ -5,7 +5,7 @@
 //! step is computed from the preceding step; the gradient uses the same recursion from the other
 //! end. All numbers are logarithms.
 
-use super::elements::{check, like, reals};
+use super::elements::{check, floats, like};
 use crate::interpreter::call::{Answer, Call, one, several};
 use crate::interpreter::environment::Release;
 use crate::interpreter::ivalue::IValue;
@@ -83,7 +83,7 @@ impl Batch {
                 scores.rank()
             )
         })?;
-        reals("ctc_loss_cpu", scores)?;
+        floats("ctc_loss_cpu", scores)?;
         let (steps, count, classes) = (scores.size(0), scores.size(1) as usize, scores.size(2));
         let (inputs, targets) = (lengths(call, "input_lengths")?, lengths(call, "target_lengths")?);
         check(inputs.len() == count, || "input_lengths must be of size batch_size".to_owned())?;

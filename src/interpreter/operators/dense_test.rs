@@ -431,7 +431,7 @@ fn lstm_follows_its_formulas() {
 }
 
 #[test]
-fn beta_of_zero_hides_nan_and_whole_numbers_wrap() {
+fn beta_of_zero_hides_nan_and_integers_wrap() {
     let nan = Tensor::of(&[f64::NAN; 4], DType::Float, &[2, 2], Precision::Typed);
     let one = Tensor::of(&[1.0; 4], DType::Float, &[2, 2], Precision::Typed);
     let source = call("aten::addmm", &["s", "a", "b", "0", "2"], 1);

@@ -45,7 +45,7 @@ pub(super) fn same(call: &Call, dtype: DType) -> Types {
 }
 
 /// Refuses tensors that are not floating point, with PyTorch's message for a missing kernel.
-pub(super) fn reals(what: &str, tensor: &Tensor) -> Result<(), Stop> {
+pub(super) fn floats(what: &str, tensor: &Tensor) -> Result<(), Stop> {
     if tensor.dtype().is_float() {
         return Ok(());
     }

@@ -125,7 +125,7 @@ fn named(call: &Call) -> String {
     }
 }
 
-fn check_reals(call: &Call, x: &Tensor) -> Result<(), Stop> {
+fn check_floats(call: &Call, x: &Tensor) -> Result<(), Stop> {
     if x.dtype().is_complex() {
         return Err(Stop::unsupported(format!("`{}` of complex matrices", call.kind())));
     }
@@ -146,7 +146,7 @@ fn check_square(call: &Call, x: &Tensor) -> Result<usize, Stop> {
     check(rows == columns, || {
         format!("{}: A must be batches of square matrices, but they are {rows} by {columns} matrices", named(call))
     })?;
-    check_reals(call, x)?;
+    check_floats(call, x)?;
     Ok(rows as usize)
 }
 

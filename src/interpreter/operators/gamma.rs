@@ -1,14 +1,14 @@
 //! The derivatives of the logarithm of the gamma function.
 
 use super::elements::check;
-use super::pointwise::reals_of;
+use super::pointwise::floats_of;
 use crate::interpreter::call::{Answer, Call};
 use crate::interpreter::library::Row;
 use std::f64::consts::PI;
 
 /// The kernel table.
 pub const ROWS: &[Row] = &[
-    ("aten::digamma", |call| reals_of(call, &call.tensor("self")?, "digamma", digamma)),
+    ("aten::digamma", |call| floats_of(call, &call.tensor("self")?, "digamma", digamma)),
     ("aten::polygamma", polygamma),
 ];
 
@@ -44,9 +44,9 @@ fn polygamma(call: &Call) -> Answer {
     check(n >= 0, || "polygamma(n, x) does not support negative n.".to_owned())?;
     let x = call.tensor("self")?;
     match n {
-        0 => reals_of(call, &x, "digamma", digamma),
-        1 => reals_of(call, &x, "trigamma", trigamma),
-        _ => reals_of(call, &x, "polygamma", |x| higher(n as f64, x)),
+        0 => floats_of(call, &x, "digamma", digamma),
+        1 => floats_of(call, &x, "trigamma", trigamma),
+        _ => floats_of(call, &x, "polygamma", |x| higher(n as f64, x)),
     }
 }
 
@@ -60,9 +60,9 @@ fn trigamma(x: f64) -> f64 {
     tail_sum(2.0, x)
 }
 
-/// The derivatives of higher order than the second: the sum of `(x + k)^-(n + 1)`, which is infinite
-/// if a term is, times `(-1)^(n + 1) n!`. PyTorch sums past 0 if x is negative, and gives NaN at
-/// infinity.
+/// The derivatives of higher order than the second: the sum of `(x + k)^-(n + 1)`, which is
+/// infinite if a term is, times `(-1)^(n + 1) n!`. PyTorch sums past 0 if x is negative, and gives
+/// NaN at infinity.
 fn higher(n: f64, x: f64) -> f64 {
     let sign = if n % 2.0 == 0.0 { -1.0 } else { 1.0 };
     let sum = match x {

@@ -5,7 +5,7 @@
 //! the result is the sum over all products of taps. Taps include the derivatives of weights by the
 //! position, for the backward operators.
 
-use super::elements::{check, like, reals};
+use super::elements::{check, floats, like};
 use crate::interpreter::call::{Answer, Call, one, several};
 use crate::interpreter::ivalue::IValue;
 use crate::interpreter::library::Row;
@@ -183,7 +183,7 @@ fn check_operands(x: &Tensor, grid: &Tensor, n: usize) -> Result<(), Stop> {
     check(known[2..].iter().all(|&size| size > 0), || {
         format!("grid_sampler(): expected input to have non-empty spatial dimensions, but input has sizes {known:?}")
     })?;
-    reals("grid_sampler", x)
+    floats("grid_sampler", x)
 }
 
 impl Sampling {
@@ -315,7 +315,7 @@ fn affine_grid(call: &Call) -> Answer {
     check(theta.shape() == wanted, || {
         format!("Expected a batch of affine matrices of shape {wanted:?} for size {size:?}. Got {:?}.", theta.shape())
     })?;
-    reals("affine_grid_generator", &theta)?;
+    floats("affine_grid_generator", &theta)?;
     let shape: Vec<i64> = [size[0]].into_iter().chain(size[2..].iter().copied()).chain([n as i64]).collect();
     let total = layout::checked(&shape)?;
     let corners = call.bool("align_corners")?;

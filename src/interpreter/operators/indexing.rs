@@ -354,7 +354,7 @@ fn where_(call: &Call<'_>) -> Answer {
     let shape = layout::broadcast_all([condition.shape(), x.shape(), y.shape()])?;
     layout::checked(&shape)?;
     let operands = [&condition, &x, &y].map(|tensor| (tensor.shape(), tensor.strides()));
-    let strides = layout::walked_strides(&shape, &operands);
+    let strides = layout::traversal_strides(&shape, &operands);
     let condition = condition.broadcast_to(&shape)?;
     let taken = condition.read::<i64>();
     by_kind!(dtype, W => {

@@ -2,7 +2,7 @@
 //!
 //! `reduction` is 0 for none, 1 for the mean, 2 for the sum.
 
-use super::elements::{apply, check, like, reals, same};
+use super::elements::{apply, check, floats, like, same};
 use super::linear_algebra::distance;
 use super::softmax::log_softmax_over;
 use crate::interpreter::call::{Answer, Call, one, several};
@@ -15,7 +15,7 @@ use crate::tensor::{DType, Tensor, layout};
 
 /// The kernel table.
 pub const ROWS: &[Row] = &[
-    ("aten::mse_loss", |call| of_two_reals(call, "mse_cpu", |x, y| (x - y) * (x - y))),
+    ("aten::mse_loss", |call| of_two_floats(call, "mse_cpu", |x, y| (x - y) * (x - y))),
     ("aten::l1_loss", l1_loss),
     ("aten::smooth_l1_loss", smooth_l1_loss),
     ("aten::huber_loss", huber_loss),
@@ -55,7 +55,7 @@ fn of_two(call: &Call, f: impl Fn(f64, f64) -> f64) -> Answer {
 }
 
 /// The same for floating point types only.
-fn of_two_reals(call: &Call, kernel: &str, f: impl Fn(f64, f64) -> f64) -> Answer {
+fn of_two_floats(call: &Call, kernel: &str, f: impl Fn(f64, f64) -> f64) -> Answer {
     refuse_others(call, kernel)?;
     of_two(call, f)
 }
@@ -89,7 +89,8 @@ fn pairwise(call: &Call, x: &Tensor, y: &Tensor, f: impl Fn(f64, f64) -> f64) ->
     Ok(map2(x, y, same(call, result_type(x, y)), f)?)
 }
 
-/// The same of numbers that a floating-point one is added to: of integers they are of the default element type.
+/// The same of numbers that a floating-point one is added to: of integers they are of the default
+/// element type.
 fn pairwise_floats(call: &Call, x: &Tensor, y: &Tensor, f: impl Fn(f64, f64) -> f64) -> Result<Tensor, Stop> {
     Ok(map2(x, y, same(call, floating(call, result_type(x, y))), f)?)
 }
@@ -101,7 +102,7 @@ fn floating(call: &Call, dtype: DType) -> DType {
 
 fn smooth_l1_loss(call: &Call) -> Answer {
     let beta = call.opt_float("beta")?.unwrap_or(1.0);
-    of_two_reals(call, "smooth_l1_cpu", |x, y| match (x - y).abs() {
+    of_two_floats(call, "smooth_l1_cpu", |x, y| match (x - y).abs() {
         z if z < beta => 0.5 * z * z / beta,
         z => z - 0.5 * beta,
     })
@@ -137,7 +138,7 @@ fn weighted(call: &Call, losses: Tensor) -> Result<Tensor, Stop> {
 
 fn binary_cross_entropy(call: &Call) -> Answer {
     let (x, y) = (call.tensor("self")?, call.tensor("target")?);
-    reals("binary_cross_entropy", &x)?;
+    floats("binary_cross_entropy", &x)?;
     check(x.shape() == y.shape(), || {
         format!(
             "Using a target size ({:?}) that is different to the input size ({:?}) is deprecated. Please ensure they have the same size.",
@@ -251,7 +252,7 @@ fn triplet_margin_loss(call: &Call) -> Answer {
 /// Examples by classes, and the target classes.
 fn examples(call: &Call) -> Result<(Tensor, Rows<f64>, Vec<i64>), Stop> {
     let (x, target) = (call.tensor("self")?, call.tensor("target")?);
-    reals("multi_margin_loss", &x)?;
+    floats("multi_margin_loss", &x)?;
     let rows = Rows::<f64>::along(&x, &[x.rank().saturating_sub(1)]);
     Ok((x, rows, target.read()))
 }
@@ -341,7 +342,7 @@ pub(super) fn classes(call: &Call, x: &Tensor) -> Result<Classes, Stop> {
 /// Loss and total weight. If all examples are ignored, the mean is NaN; up to 1.4 it is 0.
 fn nll_loss(call: &Call) -> Result<(Tensor, Tensor), Stop> {
     let x = call.tensor("self")?;
-    reals("nll_loss_out_frame", &x)?;
+    floats("nll_loss_out_frame", &x)?;
     nll_of(call, &x)
 }
 

@@ -4,7 +4,7 @@
 //! channels. Variances are the mean of squared differences; running variances, as in PyTorch, are
 //! divided by one less.
 
-use super::elements::{check, like, reals};
+use super::elements::{check, floats, like};
 use crate::interpreter::call::{Answer, Call, one, several};
 use crate::interpreter::environment::Release;
 use crate::interpreter::ivalue::IValue;
@@ -90,7 +90,7 @@ struct Batch {
 /// Channels are dimension 1. Running statistics are written in training.
 fn batch_norm(call: &Call, training: bool) -> Result<Batch, Stop> {
     let x = call.tensor("input")?;
-    reals("batch_norm", &x)?;
+    floats("batch_norm", &x)?;
     check_parameters(call, &x)?;
     check(x.rank() >= 2, || {
         format!("Expected more than 1 value per channel when training, got input size {:?}", x.shape())
@@ -180,7 +180,7 @@ fn batch_norm_impl_index(call: &Call) -> Answer {
 /// Normalises every channel of every example separately.
 fn instance_norm(call: &Call) -> Answer {
     let x = call.tensor("input")?;
-    reals("instance_norm", &x)?;
+    floats("instance_norm", &x)?;
     check_parameters(call, &x)?;
     check(x.rank() >= 2, || "instance_norm expects at least two dimensions".to_owned())?;
     let (eps, channels) = (call.float("eps")?, x.size(1) as usize);
@@ -222,7 +222,7 @@ fn normalized_rank(call: &Call, x: &Tensor) -> Result<usize, Stop> {
 /// Result, means and reciprocal deviations.
 fn layer_norm(call: &Call) -> Result<(Tensor, Vec<f64>, Vec<f64>, usize), Stop> {
     let x = call.tensor("input")?;
-    reals("LayerNormKernelImpl", &x)?;
+    floats("LayerNormKernelImpl", &x)?;
     check_parameters(call, &x)?;
     let rank = normalized_rank(call, &x)?;
     let dims: Vec<usize> = (x.rank() - rank..x.rank()).collect();
@@ -289,7 +289,7 @@ fn type_of_statistics(call: &Call, x: &Tensor) -> Result<DType, Stop> {
 /// Result, means and reciprocal deviations.
 fn grouped(call: &Call, groups: i64) -> Result<(Tensor, Vec<f64>, Vec<f64>), Stop> {
     let x = call.tensor("input")?;
-    reals("GroupNormKernelImpl", &x)?;
+    floats("GroupNormKernelImpl", &x)?;
     check_parameters(call, &x)?;
     check(x.rank() >= 2, || format!("Expected at least 2 dimensions for input tensor but received {}", x.rank()))?;
     let (n, channels, eps) = (x.size(0), x.size(1), call.float("eps")?);
@@ -344,7 +344,7 @@ fn native_group_norm(call: &Call) -> Answer {
 /// Scales to a mean square of 1.
 fn rms_norm(call: &Call) -> Answer {
     let x = call.tensor("input")?;
-    reals("rms_norm", &x)?;
+    floats("rms_norm", &x)?;
     let rank = normalized_rank(call, &x)?;
     let mut rows = Rows::<f64>::along(&x, &(x.rank() - rank..x.rank()).collect::<Vec<_>>());
     let weight = per_channel(call, "weight", rows.len, 1.0)?;

@@ -75,13 +75,13 @@ pub(super) fn both<W: Wide>(a: &Operand, b: &Operand, types: Types, f: impl Fn(W
 pub(super) fn arithmetic(
     call: &Call<'_>,
     of_ints: impl Fn(i64, i64) -> i64,
-    of_reals: impl Fn(f64, f64) -> f64,
+    of_floats: impl Fn(f64, f64) -> f64,
     of_complex: impl Fn(C128, C128) -> C128,
 ) -> Answer {
     let (a, b) = (operand(call, 0)?, operand(call, 1)?);
     let types = Types::same(common(&a, &b), call.precision());
     one(match types.common.arithmetic() {
-        Some(Kind::Float) => both(&a, &b, types, of_reals)?,
+        Some(Kind::Float) => both(&a, &b, types, of_floats)?,
         Some(Kind::Complex) => both(&a, &b, types, of_complex)?,
         _ => both(&a, &b, types, of_ints)?,
     })
@@ -103,14 +103,14 @@ pub(super) fn factor(a: &Operand, b: &Operand, types: Types) -> Option<Scalar> {
 pub(super) fn scaling(
     call: &Call<'_>,
     of_ints: impl Fn(i64, i64) -> i64,
-    of_reals: impl Fn(f64, f64) -> f64,
+    of_floats: impl Fn(f64, f64) -> f64,
     of_complex: impl Fn(C128, C128) -> C128,
 ) -> Answer {
     let (a, b) = (operand(call, 0)?, operand(call, 1)?);
     let types = Types::same(common(&a, &b), call.precision());
     match (factor(&a, &b, types), a) {
-        (Some(b), Operand::Tensor(a)) => one(map1(&a, types, |a: f64| of_reals(a, b.real()))?),
-        _ => arithmetic(call, of_ints, of_reals, of_complex),
+        (Some(b), Operand::Tensor(a)) => one(map1(&a, types, |a: f64| of_floats(a, b.real()))?),
+        _ => arithmetic(call, of_ints, of_floats, of_complex),
     }
 }
 
@@ -118,14 +118,14 @@ pub(super) fn scaling(
 pub(super) fn comparison(
     call: &Call<'_>,
     of_ints: impl Fn(i64, i64) -> bool,
-    of_reals: impl Fn(f64, f64) -> bool,
+    of_floats: impl Fn(f64, f64) -> bool,
     of_complex: impl Fn(C128, C128) -> bool,
 ) -> Answer {
     let (a, b) = (operand(call, 0)?, operand(call, 1)?);
     let common = common(&a, &b);
     let types = Types { common, out: DType::Bool, precision: call.precision() };
     one(match common.arithmetic() {
-        Some(Kind::Float) => both(&a, &b, types, |a, b| f64::from(u8::from(of_reals(a, b))))?,
+        Some(Kind::Float) => both(&a, &b, types, |a, b| f64::from(u8::from(of_floats(a, b))))?,
         Some(Kind::Complex) => both(&a, &b, types, |a, b| C128::from(f64::from(u8::from(of_complex(a, b)))))?,
         _ => both(&a, &b, types, |a, b| i64::from(of_ints(a, b)))?,
     })

@@ -180,7 +180,7 @@ pub fn check_fits(value: Scalar, dtype: DType) -> Result<(), Stop> {
         (Scalar::Complex(z), _, Some(_)) if z.im != 0.0 => false,
         (Scalar::Int(n), _, Some((low, high))) => (lowest(dtype, low)..=high).contains(&n),
         (_, _, Some((low, high))) => x >= low as f64 && x < high as f64 + 1.0,
-        (_, Some(Kind::Float), _) => dtype.holds_real(value),
+        (_, Some(Kind::Float), _) => dtype.holds_float(value),
         _ => true,
     };
     if fits {

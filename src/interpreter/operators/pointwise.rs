@@ -1,7 +1,7 @@
 //! Elementwise arithmetic and functions.
 
 use super::clamping::clamp;
-use super::elements::{check, reals};
+use super::elements::{check, floats};
 use super::operands::{Operand, alpha, arithmetic, as_element, both, common, factor, operand, scaling};
 use super::picking::check_fits;
 use crate::interpreter::call::{Answer, Call, one};
@@ -11,7 +11,7 @@ use crate::interpreter::library::Row;
 use crate::interpreter::stop::Stop;
 use crate::tensor::blocks::{Types, map1, map2};
 use crate::tensor::buffer::Wide;
-use crate::tensor::promotion::to_real_arithmetic;
+use crate::tensor::promotion::to_float_arithmetic;
 use crate::tensor::{C128, DType, Kind, Scalar, Tensor};
 use std::f64::consts::{FRAC_2_SQRT_PI, LN_2, PI};
 
@@ -57,14 +57,14 @@ pub const ROWS: &[Row] = &[
         let power = powers(call.look("exponent").and_then(IValue::scalar), DType::Double);
         one(map2(&x, &y, Types::same(DType::Double, call.precision()), power)?)
     }),
-    ("aten::hypot", |call| of_two_reals(call, "hypot_cpu", f64::hypot)),
-    ("aten::atan2", |call| real_binary(call, f64::atan2)),
-    ("aten::arctan2", |call| real_binary(call, f64::atan2)),
-    ("aten::copysign", |call| real_binary(call, f64::copysign)),
-    ("aten::logaddexp", |call| of_two_reals(call, "logaddexp_cpu", log_add_exp)),
-    ("aten::logaddexp2", |call| of_two_reals(call, "logaddexp2_cpu", |a, b| log_add_exp(a * LN_2, b * LN_2) / LN_2)),
+    ("aten::hypot", |call| of_two_floats(call, "hypot_cpu", f64::hypot)),
+    ("aten::atan2", |call| float_binary(call, f64::atan2)),
+    ("aten::arctan2", |call| float_binary(call, f64::atan2)),
+    ("aten::copysign", |call| float_binary(call, f64::copysign)),
+    ("aten::logaddexp", |call| of_two_floats(call, "logaddexp_cpu", log_add_exp)),
+    ("aten::logaddexp2", |call| of_two_floats(call, "logaddexp2_cpu", |a, b| log_add_exp(a * LN_2, b * LN_2) / LN_2)),
     ("aten::xlogy", |call| {
-        real_binary(call, |x, y| {
+        float_binary(call, |x, y| {
             if y.is_nan() {
                 y
             } else if x == 0.0 {
@@ -77,8 +77,8 @@ pub const ROWS: &[Row] = &[
     ("aten::nextafter", |call| {
         let dtype = common(&operand(call, 0)?, &operand(call, 1)?);
         match dtype {
-            DType::Float => real_binary(call, |a, b| f64::from(libm::nextafterf(a as f32, b as f32))),
-            _ => of_two_reals(call, "nextafter_cpu", libm::nextafter),
+            DType::Float => float_binary(call, |a, b| f64::from(libm::nextafterf(a as f32, b as f32))),
+            _ => of_two_floats(call, "nextafter_cpu", libm::nextafter),
         }
     }),
     ("aten::ldexp", ldexp),
@@ -103,8 +103,8 @@ pub const ROWS: &[Row] = &[
     }),
     ("aten::fmax", |call| arithmetic(call, i64::max, f64::max, |a, _| a)),
     ("aten::fmin", |call| arithmetic(call, i64::min, f64::min, |a, _| a)),
-    ("aten::gcd", |call| of_whole_numbers(call, "gcd_cpu", gcd)),
-    ("aten::lcm", |call| of_whole_numbers(call, "lcm_cpu", lcm)),
+    ("aten::gcd", |call| of_integers(call, "gcd_cpu", gcd)),
+    ("aten::lcm", |call| of_integers(call, "lcm_cpu", lcm)),
     ("aten::clamp", clamp),
     ("aten::clip", clamp),
     ("aten::clamp_min", clamp),
@@ -162,7 +162,7 @@ pub const ROWS: &[Row] = &[
     ("aten::fix", |call| rounded(call, "trunc_vml_cpu", f64::trunc)),
     ("aten::round", round),
     ("aten::frac", |call| {
-        reals("frac_cpu", &self_of(call)?)?;
+        floats("frac_cpu", &self_of(call)?)?;
         keeping(call, |n| n, |x| x - x.trunc(), |z| z)
     }),
     ("aten::square", |call| match call.tensor("self")?.dtype() {
@@ -220,13 +220,13 @@ pub const ROWS: &[Row] = &[
     }),
     ("aten::special_expit", |call| real(call, sigmoid, |z| 1.0 / (1.0 + (-z).exp()))),
     ("aten::logit", logit),
-    ("aten::erf", |call| of_reals(call, "erf_vml_cpu", libm::erf)),
-    ("aten::erfc", |call| of_reals(call, "erfc_vml_cpu", libm::erfc)),
-    ("aten::special_erf", |call| of_reals(call, "erf_vml_cpu", libm::erf)),
-    ("aten::erfinv", |call| of_reals(call, "erfinv_vml_cpu", erfinv)),
-    ("aten::lgamma", |call| of_reals(call, "lgamma_vml_cpu", libm::lgamma)),
+    ("aten::erf", |call| of_floats(call, "erf_vml_cpu", libm::erf)),
+    ("aten::erfc", |call| of_floats(call, "erfc_vml_cpu", libm::erfc)),
+    ("aten::special_erf", |call| of_floats(call, "erf_vml_cpu", libm::erf)),
+    ("aten::erfinv", |call| of_floats(call, "erfinv_vml_cpu", erfinv)),
+    ("aten::lgamma", |call| of_floats(call, "lgamma_vml_cpu", libm::lgamma)),
     ("aten::sinc", sinc),
-    ("aten::special_entr", |call| of_reals(call, "entr_cpu", entropy)),
+    ("aten::special_entr", |call| of_floats(call, "entr_cpu", entropy)),
     ("aten::deg2rad", |call| {
         ordered(call, "deg2rad is not supported for complex tensors.")?;
         real(call, f64::to_radians, |z| z)
@@ -253,12 +253,12 @@ fn angle(call: &Call<'_>) -> Answer {
     if x.dtype().is_complex() {
         return one(map1(&x, of_parts(call, &x), |z: C128| C128::from(z.arg()))?);
     }
-    let of_reals = |x: f64| match x {
+    let of_floats = |x: f64| match x {
         x if x.is_nan() => x,
         x if x < 0.0 => PI,
         _ => 0.0,
     };
-    real(call, of_reals, |z| z)
+    real(call, of_floats, |z| z)
 }
 
 /// From complex numbers to floats.
@@ -325,17 +325,17 @@ pub fn self_of(call: &Call<'_>) -> Result<Tensor, Stop> {
 fn scaled(
     call: &Call<'_>,
     of_ints: impl Fn(i64, i64) -> i64,
-    of_reals: impl Fn(f64, f64) -> f64,
+    of_floats: impl Fn(f64, f64) -> f64,
     of_complex: impl Fn(C128, C128) -> C128,
 ) -> Answer {
     match alpha(call)? {
-        None | Some(Scalar::Int(1)) => arithmetic(call, of_ints, of_reals, of_complex),
+        None | Some(Scalar::Int(1)) => arithmetic(call, of_ints, of_floats, of_complex),
         Some(alpha) => {
             let (n, x, z) = (alpha.int(), alpha.real(), alpha.wide::<C128>());
             arithmetic(
                 call,
                 move |a, b| of_ints(a, b.wrapping_mul(n)),
-                move |a, b| of_reals(a, b * x),
+                move |a, b| of_floats(a, b * x),
                 move |a, b| of_complex(a, b * z),
             )
         }
@@ -348,9 +348,9 @@ fn sub(call: &Call<'_>) -> Answer {
 }
 
 /// Computes with both operands as floats.
-fn real_binary(call: &Call<'_>, f: impl Fn(f64, f64) -> f64) -> Answer {
+fn float_binary(call: &Call<'_>, f: impl Fn(f64, f64) -> f64) -> Answer {
     let (a, b) = (operand(call, 0)?, operand(call, 1)?);
-    one(both(&a, &b, Types::same(to_real_arithmetic(common(&a, &b)), call.precision()), f)?)
+    one(both(&a, &b, Types::same(to_float_arithmetic(common(&a, &b)), call.precision()), f)?)
 }
 
 /// The operand times a power of two, which is rounded to a type of its own: that of a floating
@@ -366,18 +366,18 @@ fn ldexp(call: &Call<'_>) -> Answer {
         false => DType::Float,
     };
     let power = call.precision().kept(power);
-    let types = Types::same(to_real_arithmetic(common(&a, &b)), call.precision());
+    let types = Types::same(to_float_arithmetic(common(&a, &b)), call.precision());
     one(both(&a, &b, types, |x: f64, n: f64| x * n.exp2().through(power))?)
 }
 
 /// The same for floating point types only.
-fn of_two_reals(call: &Call<'_>, kernel: &str, f: impl Fn(f64, f64) -> f64) -> Answer {
+fn of_two_floats(call: &Call<'_>, kernel: &str, f: impl Fn(f64, f64) -> f64) -> Answer {
     let dtype = common(&operand(call, 0)?, &operand(call, 1)?);
-    if dtype.is_float() { real_binary(call, f) } else { Err(not_implemented(kernel, dtype)) }
+    if dtype.is_float() { float_binary(call, f) } else { Err(not_implemented(kernel, dtype)) }
 }
 
 /// Computes with integers, bools excluded.
-fn of_whole_numbers(call: &Call<'_>, kernel: &str, f: impl Fn(i64, i64) -> i64) -> Answer {
+fn of_integers(call: &Call<'_>, kernel: &str, f: impl Fn(i64, i64) -> i64) -> Answer {
     let dtype = common(&operand(call, 0)?, &operand(call, 1)?);
     match dtype.is_integral() && dtype != DType::Bool {
         true => arithmetic(call, f, |a, _| a, |a, _| a),
@@ -386,7 +386,7 @@ fn of_whole_numbers(call: &Call<'_>, kernel: &str, f: impl Fn(i64, i64) -> i64) 
 }
 
 /// The remainder of two bools is not defined.
-fn refuse_truth(call: &Call<'_>, kernel: &str) -> Result<(), Stop> {
+fn refuse_bool(call: &Call<'_>, kernel: &str) -> Result<(), Stop> {
     match common(&operand(call, 0)?, &operand(call, 1)?) {
         DType::Bool => Err(not_implemented(kernel, DType::Bool)),
         _ => Ok(()),
@@ -395,7 +395,7 @@ fn refuse_truth(call: &Call<'_>, kernel: &str) -> Result<(), Stop> {
 
 fn true_div(call: &Call<'_>) -> Answer {
     let (a, b) = (operand(call, 0)?, operand(call, 1)?);
-    let types = Types::same(to_real_arithmetic(common(&a, &b)), call.precision());
+    let types = Types::same(to_float_arithmetic(common(&a, &b)), call.precision());
     if let (Operand::Tensor(a), Some(b)) = (&a, factor(&a, &b, types)) {
         return one(map1(a, types, |a: f64| a / b.real())?);
     }
@@ -455,7 +455,7 @@ fn floor_divide(call: &Call<'_>) -> Answer {
         return truncated(call);
     }
     refuse_zero(call)?;
-    scaling(call, floor_div, floor_real, |a, b| a / b)
+    scaling(call, floor_div, floor_float, |a, b| a / b)
 }
 
 fn floor_div(a: i64, b: i64) -> i64 {
@@ -464,7 +464,7 @@ fn floor_div(a: i64, b: i64) -> i64 {
 }
 
 /// Computed from the remainder, so that the result is exact where the quotient rounds.
-fn floor_real(a: f64, b: f64) -> f64 {
+fn floor_float(a: f64, b: f64) -> f64 {
     if b == 0.0 {
         return a / b;
     }
@@ -486,13 +486,13 @@ fn remainder(call: &Call<'_>) -> Answer {
     if let Some(tensor) = complex {
         return Err(not_implemented("remainder_cpu", tensor.dtype()));
     }
-    refuse_truth(call, "remainder_cpu")?;
+    refuse_bool(call, "remainder_cpu")?;
     refuse_zero(call)?;
     let of_ints = |a: i64, b: i64| {
         let rest = a.wrapping_rem(b);
         if rest != 0 && (rest < 0) != (b < 0) { rest.wrapping_add(b) } else { rest }
     };
-    let of_reals = |a: f64, b: f64| {
+    let of_floats = |a: f64, b: f64| {
         let rest = a % b;
         if rest != 0.0 && (rest < 0.0) != (b < 0.0) { rest + b } else { rest }
     };
@@ -500,13 +500,13 @@ fn remainder(call: &Call<'_>) -> Answer {
         return one(truncated);
     }
     match call.release() < Release(1, 6) {
-        true => arithmetic(call, of_ints, |a, b| of_reals(a, b) + 0.0, |a, _| a),
-        false => arithmetic(call, of_ints, of_reals, |a, _| a),
+        true => arithmetic(call, of_ints, |a, b| of_floats(a, b) + 0.0, |a, _| a),
+        false => arithmetic(call, of_ints, of_floats, |a, _| a),
     }
 }
 
 fn fmod(call: &Call<'_>) -> Answer {
-    refuse_truth(call, "fmod_cpu")?;
+    refuse_bool(call, "fmod_cpu")?;
     refuse_zero(call)?;
     match with_truncated_divisor(call, i64::wrapping_rem)? {
         Some(truncated) => one(truncated),
@@ -602,7 +602,7 @@ pub fn atanh(x: f64) -> f64 {
 
 /// The sine of a rounded product: it is not 0 for integers, and NaN for very large arguments.
 fn sinc(call: &Call<'_>) -> Answer {
-    let dtype = to_real_arithmetic(self_of(call)?.dtype());
+    let dtype = to_float_arithmetic(self_of(call)?.dtype());
     let computed = call.precision().kept(if dtype.is_short_float() { DType::Float } else { dtype });
     let pi = PI.through(computed);
     let f = |x: f64| {
@@ -696,25 +696,25 @@ fn refuse_bools(call: &Call<'_>) -> Result<(), Stop> {
 pub fn keeping(
     call: &Call<'_>,
     of_ints: impl Fn(i64) -> i64,
-    of_reals: impl Fn(f64) -> f64,
+    of_floats: impl Fn(f64) -> f64,
     of_complex: impl Fn(C128) -> C128,
 ) -> Answer {
     let x = self_of(call)?;
     let types = Types::same(x.dtype(), call.precision());
     one(match x.dtype().arithmetic() {
-        Some(Kind::Float) => map1(&x, types, of_reals)?,
+        Some(Kind::Float) => map1(&x, types, of_floats)?,
         Some(Kind::Complex) => map1(&x, types, of_complex)?,
         _ => map1(&x, types, of_ints)?,
     })
 }
 
 /// Computes with one operand; integers become floats.
-pub fn real(call: &Call<'_>, of_reals: impl Fn(f64) -> f64, of_complex: impl Fn(C128) -> C128) -> Answer {
+pub fn real(call: &Call<'_>, of_floats: impl Fn(f64) -> f64, of_complex: impl Fn(C128) -> C128) -> Answer {
     let x = self_of(call)?;
-    let types = Types::same(to_real_arithmetic(x.dtype()), call.precision());
+    let types = Types::same(to_float_arithmetic(x.dtype()), call.precision());
     one(match types.common.is_complex() {
         true => map1(&x, types, of_complex)?,
-        false => map1(&x, types, of_reals)?,
+        false => map1(&x, types, of_floats)?,
     })
 }
 
@@ -726,16 +726,16 @@ fn of_singles(call: &Call<'_>, f: impl Fn(f32) -> f32) -> Option<Answer> {
 }
 
 /// Computes with floating point operands only.
-fn of_reals(call: &Call<'_>, kernel: &str, f: impl Fn(f64) -> f64) -> Answer {
-    reals_of(call, &self_of(call)?, kernel, f)
+fn of_floats(call: &Call<'_>, kernel: &str, f: impl Fn(f64) -> f64) -> Answer {
+    floats_of(call, &self_of(call)?, kernel, f)
 }
 
 /// The same for a tensor that need not be the first operand.
-pub(super) fn reals_of(call: &Call<'_>, x: &Tensor, kernel: &str, f: impl Fn(f64) -> f64) -> Answer {
+pub(super) fn floats_of(call: &Call<'_>, x: &Tensor, kernel: &str, f: impl Fn(f64) -> f64) -> Answer {
     if x.dtype().is_complex() {
         return Err(not_implemented(kernel, x.dtype()));
     }
-    one(map1(x, Types::same(to_real_arithmetic(x.dtype()), call.precision()), f)?)
+    one(map1(x, Types::same(to_float_arithmetic(x.dtype()), call.precision()), f)?)
 }
 
 fn abs(call: &Call<'_>) -> Answer {
@@ -753,7 +753,7 @@ fn round(call: &Call<'_>) -> Answer {
     let decimals = call.opt_int("decimals")?.unwrap_or(0).clamp(-400, 400) as i32;
     let scale = 10f64.powi(decimals.abs());
     if call.look("decimals").is_some() {
-        reals(if decimals == 0 { "round_vml_cpu" } else { "round_cpu" }, &self_of(call)?)?;
+        floats(if decimals == 0 { "round_vml_cpu" } else { "round_cpu" }, &self_of(call)?)?;
     }
     if decimals == 0 {
         return rounded(call, "round_vml_cpu", f64::round_ties_even);
@@ -794,7 +794,7 @@ fn bitwise_not(call: &Call<'_>) -> Answer {
     }
 }
 
-fn whole_operands(call: &Call<'_>) -> Result<(), Stop> {
+fn integer_operands(call: &Call<'_>) -> Result<(), Stop> {
     let dtype = common(&operand(call, 0)?, &operand(call, 1)?);
     match dtype.is_integral() {
         true => Ok(()),
@@ -803,7 +803,7 @@ fn whole_operands(call: &Call<'_>) -> Result<(), Stop> {
 }
 
 fn bitwise(call: &Call<'_>, f: impl Fn(i64, i64) -> i64) -> Answer {
-    whole_operands(call)?;
+    integer_operands(call)?;
     arithmetic(call, f, |a, _| a, |a, _| a)
 }
 
@@ -840,7 +840,7 @@ fn shift(call: &Call<'_>, left: bool) -> Answer {
 fn logit(call: &Call<'_>) -> Answer {
     // Negative numbers have no bound.
     let bound = call.opt_float("eps")?.filter(|&eps| eps >= 0.0);
-    let (dtype, precision) = (to_real_arithmetic(self_of(call)?.dtype()), call.precision());
+    let (dtype, precision) = (to_float_arithmetic(self_of(call)?.dtype()), call.precision());
     if dtype.is_complex() {
         return Err(not_implemented("logit_cpu", dtype));
     }

@@ -532,8 +532,8 @@ fn averaged(call: &Call<'_>, kernel: Kernel) -> Answer {
     one(made.laid(means.strides().into()).quantized(first.dtype(), Quantizer::Tensor { scale, zero }))
 }
 
-/// Weighted sums of integers, of which the zero point is taken off before they are rounded: the results are quantised
-/// as the operand.
+/// Weighted sums of integers, of which the zero point is taken off before they are rounded: the
+/// results are quantised as the operand.
 fn interpolated(call: &Call<'_>, kernel: Kernel, first: &Tensor) -> Answer {
     let (scale, zero) = of_tensor(first)?;
     let as_floats = |tensor: &Tensor| Ok(tensor.integers().converted(DType::Float, Precision::Typed));

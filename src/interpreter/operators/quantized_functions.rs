@@ -1,8 +1,8 @@
-//! Operators of `quantized::` with a scale of their own: sums and products with a number, activations, norms and
-//! embeddings.
+//! Operators of `quantized::` with a scale of their own: sums and products with a number,
+//! activations, norms and embeddings.
 //!
-//! A number that is added or multiplied changes the scale and the zero point instead of the integers where that is
-//! exact. Norms take their statistics from the integers.
+//! A number that is added or multiplied changes the scale and the zero point instead of the
+//! integers where that is exact. Norms take their statistics from the integers.
 
 use super::elements::check;
 use super::quantization::{dequantized, like_first, of_integers, of_tensor};
@@ -161,7 +161,8 @@ fn prelu(call: &Call<'_>) -> Answer {
 
 // ---- norms
 
-/// A norm of so many elements in a row, with weights for each of them, or for each channel where there are groups.
+/// A norm of so many elements in a row, with weights for each of them, or for each channel where
+/// there are groups.
 fn norm(call: &Call<'_>, x: &Tensor, inner: i64, groups: i64) -> Answer {
     let (scale, _) = of_tensor(x)?;
     let inner = inner.max(1) as usize;
@@ -212,7 +213,8 @@ fn embedding_weight(call: &Call<'_>) -> Result<Tensor, Stop> {
     Ok(weight)
 }
 
-/// Rows of a weight as floats: a step times the scale, and the scale times the zero point taken off.
+/// Rows of a weight as floats: a step times the scale, and the scale times the zero point taken
+/// off.
 fn rows(call: &Call<'_>) -> Result<(Vec<f64>, Tensor), Stop> {
     if call.bool("pruned_weights")? {
         return Err(Stop::unsupported(format!("`{}` of pruned weights", call.kind())));
@@ -266,9 +268,10 @@ fn embedding_bag(call: &Call<'_>) -> Answer {
             format!("offsets {bag:?} of {} indices", indices.len())
         })?;
         let mut sums = vec![0.0; width];
-        for i in bag[0] as usize..bag[1] as usize {
+        let range = bag[0] as usize..bag[1] as usize;
+        for (i, &index) in range.clone().zip(&indices[range]) {
             let factor = factors.as_ref().map_or(1.0, |all| all.get(i).copied().unwrap_or(1.0));
-            let row = row_of(&all, &weight, indices[i])?;
+            let row = row_of(&all, &weight, index)?;
             sums.iter_mut().zip(row).for_each(|(sum, x)| *sum += factor * x);
         }
         numbers.extend(sums);

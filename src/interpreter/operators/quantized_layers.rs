@@ -215,7 +215,8 @@ pub(super) fn quantized_operand(call: &Call<'_>) -> Result<Tensor, Stop> {
     x.ok_or_else(|| Stop::raised(format!("`{}` expects a quantised tensor", call.kind())))
 }
 
-/// A convolution over `dims` dimensions. It is computed over three: leading ones of size 1 are added.
+/// A convolution over `dims` dimensions. It is computed over three: leading ones of size 1 are
+/// added.
 fn convolution(call: &Call<'_>, dims: usize, with_relu: bool) -> Answer {
     let (x, packed) = (quantized_operand(call)?, packed(call)?);
     let (scale, zero) = of_tensor(&x)?;
@@ -223,8 +224,8 @@ fn convolution(call: &Call<'_>, dims: usize, with_relu: bool) -> Answer {
     check(x.rank() == dims + 2, || format!("`{}` expects {} dimensions, got {}", call.kind(), dims + 2, x.rank()))?;
     check(packed.weight.rank() >= 3, || format!("`{}` expects the weight of a convolution", call.kind()))?;
     let as_volume = |tensor: Tensor| (tensor.rank()..5).fold(tensor, |tensor, _| tensor.unsqueeze(2));
-    // Attributes that PyTorch packed have a number for each dimension, those given here may have one
-    // for all.
+    // Attributes that PyTorch packed have a number for each dimension, those given here may have
+    // one for all.
     let triple = |name: &str, otherwise: i64| {
         let given = packed.ints(name, otherwise, dims);
         let mut all = [otherwise; 3];
@@ -415,7 +416,8 @@ pub(super) fn dynamic_product(call: &Call<'_>, x: &Tensor, packed: &Packed, redu
         return Ok(Tensor::zeros(DType::Float, &shape, Precision::Typed));
     }
     let (scale, zero) = chosen_for(x, if reduced { (0, 127) } else { (0, 255) })?;
-    // FBGEMM packs the rows as they are quantised, and its releases differ in the order of two steps.
+    // FBGEMM packs the rows as they are quantised, and its releases differ in the order of two
+    // steps.
     let is_moved_first = call.release() < MOVED_AFTER_ROUNDING;
     let put = |&x: &f64| match is_moved_first {
         true => clamped(f64::from(zero as f32 + x as f32 * (1.0 / scale as f32)), DType::QUInt8),

@@ -1,7 +1,8 @@
 //! Recurrent layers and cells as dynamic quantisation makes them: LSTM, GRU and plain ones.
 //!
-//! Weights of a layer in one direction are an object of the class `CellParamsBase`, or two packed weights.
-//! Each product quantises its floats by itself, as `quantized::linear_dynamic` does; gates are floats.
+//! Weights of a layer in one direction are an object of the class `CellParamsBase`, or two packed
+//! weights. Each product quantises its floats by itself, as `quantized::linear_dynamic` does; gates
+//! are floats.
 
 use super::elements::check;
 use super::quantization::dequantized;
@@ -202,8 +203,8 @@ fn gru(call: &Call<'_>) -> Answer {
     layers(call, &[call.tensor("hx")?])
 }
 
-/// Weights that a cell is given as operands of its own. The biases that count are those that were packed with them,
-/// not the operands.
+/// Weights that a cell is given as operands of its own. The biases that count are those that were
+/// packed with them, not the operands.
 fn own_weights(call: &Call<'_>) -> Result<Cell, Stop> {
     let weights = |name: &str| Packed::of(call.look(name).unwrap_or(&IValue::None));
     // PyTorch's cells always use the smaller range.

@@ -4,7 +4,7 @@
 //! of at least that length; sequences of equal length are the special case. The state has a row per
 //! sequence, of which a step changes the first ones.
 
-use super::elements::{add, check, like, multiply, reals};
+use super::elements::{add, check, floats, like, multiply};
 use super::linear_algebra::affine;
 use crate::interpreter::call::{Answer, Call, several};
 use crate::interpreter::ivalue::IValue;
@@ -229,7 +229,7 @@ fn states(call: &Call, cell: Cell, count: i64, batch: i64) -> Result<Vec<State>,
 
 fn network(call: &Call, cell: Cell) -> Answer {
     let (mut now, dense) = sequence(call)?;
-    reals("rnn", &now.rows)?;
+    floats("rnn", &now.rows)?;
     let (layers, both) = (call.int("num_layers")?, call.bool("bidirectional")?);
     check((1..1 << 16).contains(&layers), || "num_layers must be positive".to_owned())?;
     let directions = if both { 2 } else { 1 };
@@ -313,7 +313,7 @@ fn dropped(call: &Call, rows: Tensor) -> Result<Tensor, Stop> {
 /// A single step.
 fn single(call: &Call, cell: Cell) -> Answer {
     let x = call.tensor("input")?;
-    reals("rnn_cell", &x)?;
+    floats("rnn_cell", &x)?;
     let state = match cell {
         Cell::Lstm => match &call.tensors("hx")?[..] {
             [h, c] => State { h: h.clone(), c: Some(c.clone()) },

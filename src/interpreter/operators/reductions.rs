@@ -10,7 +10,7 @@ use crate::tensor::blocks::{Rows, Types, map2};
 use crate::tensor::buffer::Wide;
 use crate::tensor::gemm::Ring;
 use crate::tensor::layout::{self, Dims, broadcast, wrap, wrap_all};
-use crate::tensor::promotion::{Promotion, result_type, to_real_arithmetic};
+use crate::tensor::promotion::{Promotion, result_type, to_float_arithmetic};
 use crate::tensor::{C128, DType, Kind, Precision, Scalar, Tensor};
 
 /// The kernel table.
@@ -318,10 +318,10 @@ fn arg(call: &Call<'_>, largest: bool) -> Answer {
 
 // ---- bools
 
-fn truths(call: &Call<'_>, f: fn(&mut dyn Iterator<Item = bool>) -> bool) -> Answer {
+fn bools(call: &Call<'_>, f: fn(&mut dyn Iterator<Item = bool>) -> bool) -> Answer {
     let is_list = call.schema.is_some_and(|schema| schema.overload == "dims");
     if is_list && call.opt_ints("dim")?.is_some_and(|dims| dims.is_empty()) {
-        return each_truth(call, &call.tensor("self")?);
+        return each_bool(call, &call.tensor("self")?);
     }
     let r = Reduction::of(call)?;
     let dtype = match r.x.dtype() {
@@ -335,7 +335,7 @@ fn truths(call: &Call<'_>, f: fn(&mut dyn Iterator<Item = bool>) -> bool) -> Ans
 
 /// An empty list of dimensions reduces nothing: each element becomes a bool, and a byte becomes a
 /// byte.
-fn each_truth(call: &Call<'_>, x: &Tensor) -> Answer {
+fn each_bool(call: &Call<'_>, x: &Tensor) -> Answer {
     let dtype = if x.dtype() == DType::Byte { DType::Byte } else { DType::Bool };
     by_kind!(x.dtype(), W => {
         let all: Vec<i64> = x.read::<W>().into_iter().map(|x| i64::from(x != W::default())).collect();
@@ -345,12 +345,12 @@ fn each_truth(call: &Call<'_>, x: &Tensor) -> Answer {
 
 /// Whether all elements are true.
 fn all(call: &Call<'_>) -> Answer {
-    truths(call, |mut row| Iterator::all(&mut row, |x| x))
+    bools(call, |mut row| Iterator::all(&mut row, |x| x))
 }
 
 /// Whether any element is true.
 fn any(call: &Call<'_>) -> Answer {
-    truths(call, |mut row| Iterator::any(&mut row, |x| x))
+    bools(call, |mut row| Iterator::any(&mut row, |x| x))
 }
 
 fn count_nonzero(call: &Call<'_>) -> Answer {
@@ -433,7 +433,7 @@ fn logsumexp(call: &Call<'_>) -> Answer {
     if r.x.dtype().is_complex() {
         return Err(Stop::unsupported("`aten::logsumexp` of complex numbers"));
     }
-    one(r.run(call, to_real_arithmetic(r.x.dtype()), log_sum))
+    one(r.run(call, to_float_arithmetic(r.x.dtype()), log_sum))
 }
 
 fn log_sum(row: &[f64]) -> f64 {
@@ -580,8 +580,8 @@ impl Strips {
         }
         let dim = wrap(call.int("dim")?, y.rank())?;
         let dtype = match &x {
-            Some(x) => to_real_arithmetic(result_type(&y, x)),
-            None => to_real_arithmetic(Promotion::default().tensor(&y).scalar(Scalar::Float(1.0)).result()),
+            Some(x) => to_float_arithmetic(result_type(&y, x)),
+            None => to_float_arithmetic(Promotion::default().tensor(&y).scalar(Scalar::Float(1.0)).result()),
         };
         if dtype.arithmetic() == Some(Kind::Complex) {
             return Err(Stop::unsupported(format!("`{}` of complex numbers", call.kind())));

@@ -2,7 +2,7 @@
 //! [`random`](crate::interpreter::random): the numbers are not PyTorch's, but they have the same
 //! distributions.
 
-use super::elements::{check, like, placed, reals, same};
+use super::elements::{check, floats, like, placed, same};
 use crate::interpreter::call::{Answer, Call, one, several};
 use crate::interpreter::ivalue::IValue;
 use crate::interpreter::library::Row;
@@ -214,7 +214,7 @@ fn bernoulli(call: &Call) -> Answer {
 /// By multiplying uniform numbers (Knuth); for large rates a rounded normal number.
 fn poisson(call: &Call) -> Answer {
     let x = operand(call)?;
-    reals("poisson_cpu", &x)?;
+    floats("poisson_cpu", &x)?;
     let mut draws = call.draws();
     let draw = |rate: f64| {
         if rate > 500.0 {
@@ -233,7 +233,7 @@ fn poisson(call: &Call) -> Answer {
 
 fn multinomial(call: &Call) -> Answer {
     let (x, count, again) = (operand(call)?, call.int("num_samples")?, call.bool("replacement")?);
-    reals("multinomial", &x)?;
+    floats("multinomial", &x)?;
     check(x.rank() == 1 || x.rank() == 2, || "prob_dist must be 1 or 2 dim".to_owned())?;
     check(count > 0, || "cannot sample n_sample <= 0 samples".to_owned())?;
     let mut rows = Rows::<f64>::along(&x, &[x.rank() - 1]);
@@ -341,7 +341,7 @@ fn native_dropout(call: &Call) -> Answer {
 /// A leaky ReLU whose slope is drawn in training, else the mean of the bounds.
 fn rrelu(call: &Call) -> Answer {
     let x = operand(call)?;
-    reals("leaky_relu_cpu", &x)?;
+    floats("leaky_relu_cpu", &x)?;
     let (low, high) = (call.float("lower")?, call.float("upper")?);
     if !call.bool("training")? {
         let slope = (low + high) / 2.0;

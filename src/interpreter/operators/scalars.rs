@@ -27,14 +27,14 @@ pub const ROWS: &[Row] = &[
         (a, b) => back(call, Scalar::Float(a.real() / b.real())),
     }),
     ("aten::floordiv", floordiv),
-    ("aten::__round_to_zero_floordiv", |call| whole_division(call, i64::wrapping_div)),
+    ("aten::__round_to_zero_floordiv", |call| integer_division(call, i64::wrapping_div)),
     ("aten::remainder", remainder),
-    ("aten::fmod", |call| reals(call, |a, b| a % b)),
-    ("aten::mathremainder", |call| reals(call, libm::remainder)),
+    ("aten::fmod", |call| floats(call, |a, b| a % b)),
+    ("aten::mathremainder", |call| floats(call, libm::remainder)),
     ("aten::divmod", divmod),
     ("aten::pow", pow),
-    ("aten::copysign", |call| reals(call, f64::copysign)),
-    ("aten::atan2", |call| reals(call, f64::atan2)),
+    ("aten::copysign", |call| floats(call, f64::copysign)),
+    ("aten::atan2", |call| floats(call, f64::atan2)),
     ("aten::polar", |call| {
         let (r, phi) = numbers(call)?;
         one(IValue::Complex(C128::from_polar(r.real(), phi.real())))
@@ -190,19 +190,19 @@ fn back(call: &Call<'_>, result: Scalar) -> Answer {
 fn binary(
     call: &Call<'_>,
     of_ints: fn(i64, i64) -> i64,
-    of_reals: fn(f64, f64) -> f64,
+    of_floats: fn(f64, f64) -> f64,
     of_complex: fn(C128, C128) -> C128,
 ) -> Answer {
     let (a, b) = numbers(call)?;
     let result = match a.kind().max(b.kind()) {
         Kind::Complex => Scalar::Complex(of_complex(a.wide(), b.wide())),
-        Kind::Float => Scalar::Float(of_reals(a.real(), b.real())),
+        Kind::Float => Scalar::Float(of_floats(a.real(), b.real())),
         _ => Scalar::Int(of_ints(a.int(), b.int())),
     };
     back(call, result)
 }
 
-fn reals(call: &Call<'_>, f: fn(f64, f64) -> f64) -> Answer {
+fn floats(call: &Call<'_>, f: fn(f64, f64) -> f64) -> Answer {
     let (a, b) = numbers(call)?;
     back(call, Scalar::Float(f(a.real(), b.real())))
 }
@@ -232,7 +232,7 @@ fn log(call: &Call<'_>) -> Answer {
     }
 }
 
-fn whole_division(call: &Call<'_>, f: fn(i64, i64) -> i64) -> Answer {
+fn integer_division(call: &Call<'_>, f: fn(i64, i64) -> i64) -> Answer {
     let (a, b) = numbers(call)?;
     match b.int() {
         0 => Err(Stop::raised_as("RuntimeError", "ZeroDivisionError: integer division or modulo by zero")),
@@ -249,7 +249,7 @@ fn floor_div(a: i64, b: i64) -> i64 {
 fn floordiv(call: &Call<'_>) -> Answer {
     let (a, b) = numbers(call)?;
     if a.kind().max(b.kind()) <= Kind::Int {
-        return whole_division(call, floor_div);
+        return integer_division(call, floor_div);
     }
     if b.real() == 0.0 {
         return Err(Stop::raised("ZeroDivisionError: float division by zero"));
@@ -261,7 +261,7 @@ fn floordiv(call: &Call<'_>) -> Answer {
 fn remainder(call: &Call<'_>) -> Answer {
     let (a, b) = numbers(call)?;
     if a.kind().max(b.kind()) <= Kind::Int {
-        return whole_division(call, |a, b| {
+        return integer_division(call, |a, b| {
             let rest = a.wrapping_rem(b);
             if rest != 0 && ((rest < 0) != (b < 0)) { rest.wrapping_add(b) } else { rest }
         });

@@ -10,7 +10,7 @@ use crate::tensor::blocks::Rows;
 use crate::tensor::buffer::Wide;
 use crate::tensor::gemm::Ring;
 use crate::tensor::layout::{Dims, wrap};
-use crate::tensor::promotion::to_real_arithmetic;
+use crate::tensor::promotion::to_float_arithmetic;
 use crate::tensor::{DType, Tensor};
 
 /// The kernel table.
@@ -83,7 +83,7 @@ fn logcumsumexp(call: &Call<'_>) -> Answer {
     if x.dtype().is_complex() {
         return Err(Stop::unsupported("`aten::logcumsumexp` of complex numbers"));
     }
-    one(scanned(call, &x, dim, to_real_arithmetic(x.dtype()), |row: &mut [f64]| {
+    one(scanned(call, &x, dim, to_float_arithmetic(x.dtype()), |row: &mut [f64]| {
         for i in 1..row.len() {
             let (a, b) = (row[i - 1], row[i]);
             let (low, high) = (a.min(b), a.max(b));

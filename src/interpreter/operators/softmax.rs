@@ -1,6 +1,6 @@
 //! Softmax and variants.
 
-use super::elements::{like, reals};
+use super::elements::{floats, like};
 use crate::interpreter::call::{Answer, Call, one};
 use crate::interpreter::library::Row;
 use crate::interpreter::stop::Stop;
@@ -30,7 +30,7 @@ fn over_dim(call: &Call, f: fn(&mut [f64])) -> Answer {
         return one(x.copied());
     }
     let (log, last) = (call.kind().short().contains("log"), dim + 1 >= x.rank());
-    reals(&format!("{}softmax_{}kernel_impl", if log { "log_" } else { "" }, if last { "lastdim_" } else { "" }), &x)?;
+    floats(&format!("{}softmax_{}kernel_impl", if log { "log_" } else { "" }, if last { "lastdim_" } else { "" }), &x)?;
     one(rowwise(call, &x, dim, f))
 }
 
@@ -88,6 +88,6 @@ pub(super) fn log_softmax(row: &mut [f64]) {
 
 /// The logarithm of the softmax over a dimension.
 pub(super) fn log_softmax_over(call: &Call, x: &Tensor, dim: usize) -> Result<Tensor, Stop> {
-    reals("log_softmax_lastdim_kernel_impl", x)?;
+    floats("log_softmax_lastdim_kernel_impl", x)?;
     Ok(rowwise(call, x, dim, log_softmax))
 }

@@ -2,22 +2,22 @@
 
 use super::gamma::tail_sum;
 use super::operands::{both, common, operand};
-use super::pointwise::{erfinv, not_implemented, reals_of, self_of};
+use super::pointwise::{erfinv, floats_of, not_implemented, self_of};
 use crate::interpreter::call::{Answer, Call, one};
 use crate::interpreter::library::Row;
 use crate::interpreter::stop::Stop;
 use crate::tensor::DType;
 use crate::tensor::blocks::Types;
-use crate::tensor::promotion::to_real_arithmetic;
+use crate::tensor::promotion::to_float_arithmetic;
 use std::f64::consts::{FRAC_1_SQRT_2, LN_2, PI, SQRT_2};
 
 /// The kernel table.
 pub const ROWS: &[Row] = &[
-    ("aten::i0", |call| reals_of(call, &self_of(call)?, "i0_vml_cpu", |x| bessel(0, x, false))),
-    ("aten::special_i0", |call| reals_of(call, &self_of(call)?, "i0_vml_cpu", |x| bessel(0, x, false))),
-    ("aten::special_i0e", |call| reals_of(call, &self_of(call)?, "i0e_cpu", |x| bessel(0, x, true))),
-    ("aten::special_i1", |call| reals_of(call, &self_of(call)?, "i1_cpu", |x| bessel(1, x, false))),
-    ("aten::special_i1e", |call| reals_of(call, &self_of(call)?, "i1e_cpu", |x| bessel(1, x, true))),
+    ("aten::i0", |call| floats_of(call, &self_of(call)?, "i0_vml_cpu", |x| bessel(0, x, false))),
+    ("aten::special_i0", |call| floats_of(call, &self_of(call)?, "i0_vml_cpu", |x| bessel(0, x, false))),
+    ("aten::special_i0e", |call| floats_of(call, &self_of(call)?, "i0e_cpu", |x| bessel(0, x, true))),
+    ("aten::special_i1", |call| floats_of(call, &self_of(call)?, "i1_cpu", |x| bessel(1, x, false))),
+    ("aten::special_i1e", |call| floats_of(call, &self_of(call)?, "i1e_cpu", |x| bessel(1, x, true))),
     ("aten::special_ndtri", |call| no_halves(call, "ndtri_cpu", ndtri)),
     ("aten::special_log_ndtr", |call| no_halves(call, "log_ndtr_cpu", log_ndtr)),
     ("aten::special_zeta", zeta),
@@ -68,7 +68,7 @@ fn bessel(order: i32, x: f64, is_scaled: bool) -> f64 {
 pub(super) fn no_halves(call: &Call, kernel: &str, f: impl Fn(f64) -> f64) -> Answer {
     let x = self_of(call)?;
     widely_known(kernel, x.dtype())?;
-    reals_of(call, &x, kernel, f)
+    floats_of(call, &x, kernel, f)
 }
 
 fn widely_known(kernel: &str, dtype: DType) -> Result<(), Stop> {
@@ -124,7 +124,7 @@ fn ndtri_below(p: f64) -> f64 {
 /// The Hurwitz zeta function: the sum of `(q + k)^-x` over all k >= 0.
 fn zeta(call: &Call) -> Answer {
     let (x, q) = (operand(call, 0)?, operand(call, 1)?);
-    let types = Types::same(to_real_arithmetic(common(&x, &q)), call.precision());
+    let types = Types::same(to_float_arithmetic(common(&x, &q)), call.precision());
     widely_known("zeta_cpu", types.common)?;
     let of = |x: f64, q: f64| match () {
         () if x == 1.0 => f64::INFINITY,

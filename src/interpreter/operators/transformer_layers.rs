@@ -4,7 +4,7 @@
 //! They are composed of other operators. The weights of a row without any visible key are NaN, as
 //! is the softmax of minus infinities.
 
-use super::elements::{add, apply, check, like, reals, same};
+use super::elements::{add, apply, check, floats, like, same};
 use super::linear_algebra::{affine, matmul};
 use super::normalization::layer_norm_over;
 use super::softmax::{rowwise, softmax};
@@ -55,7 +55,7 @@ impl Attention {
 
     /// Checks the shapes of a query, a key and a value of that width.
     fn check(&self, query: &Tensor, width: i64) -> Result<(), Stop> {
-        reals("native_multi_head_attention", query)?;
+        floats("native_multi_head_attention", query)?;
         check(query.rank() == 3, || format!("expected 3-D `query`, got {}-D tensor", query.rank()))?;
         check(query.size(2) == width, || {
             format!("passed-in embed_dim {width} didn't match last dim of query {}", query.size(2))

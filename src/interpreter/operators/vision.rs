@@ -1,6 +1,6 @@
 //! Operators of torchvision. They have no schema here, so operands are read by position.
 
-use super::elements::{check, like, reals};
+use super::elements::{check, floats, like};
 use crate::interpreter::call::{Answer, Call, one};
 use crate::interpreter::ivalue::IValue;
 use crate::interpreter::library::Row;
@@ -113,7 +113,7 @@ fn bilinear(plane: &[f64], [h, w]: [i64; 2], y: f64, x: f64) -> f64 {
 /// `aligned`.
 fn roi_align(call: &Call) -> Answer {
     let (x, rois) = (tensor(call, 0)?, tensor(call, 1)?);
-    reals("roi_align", &x)?;
+    floats("roi_align", &x)?;
     let (scale, sampling) = (number(call, 2)?, number(call, 5)? as i64);
     let pooled = [number(call, 3)? as i64, number(call, 4)? as i64];
     let aligned = call.args.len() > 6 && number(call, 6)? != 0.0;

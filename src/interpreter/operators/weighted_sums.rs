@@ -42,7 +42,7 @@ fn addcdiv(call: &Call<'_>) -> Answer {
 fn ternary(
     call: &Call<'_>,
     value: Scalar,
-    of_reals: impl Fn(f64, f64, f64) -> f64,
+    of_floats: impl Fn(f64, f64, f64) -> f64,
     of_ints: impl Fn(i64, i64, i64) -> i64,
 ) -> Answer {
     let (a, b, c) = (self_of(call)?, call.tensor("tensor1")?, call.tensor("tensor2")?);
@@ -52,7 +52,7 @@ fn ternary(
     let computed = call.precision().kept(if dtype.is_short_float() { DType::Float } else { dtype });
     let scaled = |b: f64| (b * value.real()).through(computed);
     one(match dtype.arithmetic() {
-        Some(Kind::Float) => map3([&a, &b, &c], types, |a, b, c| of_reals(a, scaled(b), c))?,
+        Some(Kind::Float) => map3([&a, &b, &c], types, |a, b, c| of_floats(a, scaled(b), c))?,
         Some(Kind::Complex) => return Err(Stop::unsupported(format!("`{}` of complex tensors", call.kind()))),
         Some(Kind::Bool) => return Err(not_implemented(&format!("{}_cpu_out", call.kind().short()), dtype)),
         _ => map3([&a, &b, &c], types, |a, b: i64, c| of_ints(a, b.wrapping_mul(value.int()), c))?,

@@ -106,14 +106,14 @@ impl Demand<'_, '_> {
         let tensors = || graph.inputs(node).filter(|value| self.layer.shapes.contains_key(value));
         match shape_of_schema(graph, node) {
             Some(Shape::Like | Shape::Itself) => tensors().take(1).collect(),
-            Some(Shape::Broadcast) => tensors().filter(|&value| !self.is_stretched(value)).collect(),
+            Some(Shape::Broadcast) => tensors().filter(|&value| !self.is_broadcast(value)).collect(),
             _ if keeps.contains(&kind) => tensors().take(1).collect(),
             _ => Vec::new(),
         }
     }
 
     /// Whether an operand has size 1 there, or is a number.
-    fn is_stretched(&self, value: Value) -> bool {
+    fn is_broadcast(&self, value: Value) -> bool {
         self.layer.shapes.get(&value).is_none_or(|shape| match self.axis {
             Axis::Last => shape.last().is_none_or(|&n| n == 1),
             Axis::Channels => shape.get(1).is_none_or(|&n| n == 1),

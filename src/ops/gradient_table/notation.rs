@@ -7,10 +7,13 @@
 //! grad self = g * mask                          the gradient of an operand
 //! ```
 //!
-//! Names are operands of the operator by their formals, its results (`result`, or `result0`, `result1`, …), the gradients that come in (`g`, or `g0`, …), and what was made
-//! before. Calls name operators of `aten`, others with their namespace, or functions of the table; operands that are left out are the defaults. Operators of arithmetic and
-//! comparison stand for calls, as does an index in brackets. `'1` is a constant that stays with the formula, any other number one of the whole graph: PyTorch makes this difference from 1.5 on.
-//! `constants(1)` is a number that is kept in a tuple.
+//! Names are operands of the operator by their formals, its results (`result`, or `result0`,
+//! `result1`, …), the gradients that come in (`g`, or `g0`, …), and what was made before. Calls
+//! name operators of `aten`, others with their namespace, or functions of the table; operands that
+//! are left out are the defaults. Operators of arithmetic and comparison stand for calls, as does
+//! an index in brackets. `'1` is a constant that stays with the formula, any other number one of
+//! the whole graph: PyTorch makes this difference from 1.5 on. `constants(1)` is a number that is
+//! kept in a tuple.
 
 /// What is computed.
 #[derive(Debug)]
@@ -98,7 +101,8 @@ pub struct Line {
     pub value: Expr,
 }
 
-/// Reads a body. The table is ours: what cannot be read is a mistake of the build, which a test finds.
+/// Reads a body. The table is ours: what cannot be read is a mistake of the build, which a test
+/// finds.
 pub fn body(text: &'static str) -> Result<Body, String> {
     let mut reader = Reader { tokens: tokens(text)?, at: 0 };
     let body = reader.body("")?;

@@ -12,7 +12,8 @@ use crate::runtime::geometry::{Geometry, View, settle};
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
 
-/// Most ways in which a group is divided, for operands of the same element types: each may be a run of the compiler.
+/// Most ways in which a group is divided, for operands of the same element types: each may be a run
+/// of the compiler.
 const MOST_DIVISIONS: usize = 16;
 /// Most groups that cannot be divided, and what they were to run on, that are remembered.
 const MOST_SIZES: usize = 256;
@@ -90,7 +91,7 @@ impl CpuBackend {
             let known: Vec<Known> = piece.operands.iter().map(|value| values[value].clone()).collect();
             let (kernel, geometry) = self.settled_for(&piece.section, request.name, &known, request.release).ok()?;
             values.extend(piece.results.iter().copied().zip(results(&kernel, &geometry, &known)));
-            wanted.push(Wanted::new(kernel, geometry.walk));
+            wanted.push(Wanted::new(kernel, geometry.traversal));
         }
         Some(wanted)
     }

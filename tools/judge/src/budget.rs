@@ -1,23 +1,21 @@
 //! How far apart two results may be that are meant to be the same.
 //!
-//! One tolerance for all graphs is wrong for most of them: a sum of a thousand numbers that cancel may be off by far more than
-//! a product. What a graph may do to rounding errors is found out by trying: it runs in doubles, then several times more with
-//! every result of every node changed at random by as much as its operator may err (Monte Carlo arithmetic; Parker,
-//! "Monte Carlo arithmetic", 1997). What an element moves is what rounding can do to it. What the
-//! graph reads is rounded, too: its
-//! inputs and weights are moved by a unit of each number, so that a result is accepted that is
-//! exact for inputs
-//! as near as that to the given ones (backward stability; Higham, "Accuracy and Stability of
-//! Numerical Algorithms", 1.5). Moves that make
-//! a jump, as `floor` makes one, are told from others by a shorter move, and do not count: inputs
-//! are what they are there.
+//! One tolerance for all graphs is wrong for most of them: a sum of a thousand numbers that cancel
+//! may be off by far more than a product. What a graph may do to rounding errors is found out by
+//! trying: it runs in doubles, then several times more with every result of every node changed at
+//! random by as much as its operator may err (Monte Carlo arithmetic; Parker, "Monte Carlo
+//! arithmetic", 1997). What an element moves is what rounding can do to it. What the graph reads is
+//! rounded, too: its inputs and weights are moved by a unit of each number, so that a result is
+//! accepted that is exact for inputs as near as that to the given ones (backward stability; Higham,
+//! "Accuracy and Stability of Numerical Algorithms", 1.5). Moves that make a jump, as `floor` makes
+//! one, are told from others by a shorter move, and do not count: inputs are what they are there.
 //!
 //! Sums may be added in any order. Where one order overflows and another does not, or to the other
 //! side, any of the
 //! results is right, and the element is not judged.
 //!
-//! An element that becomes another kind of number when it is disturbed (finite, infinite, NaN), or whose whole number changes, hangs on
-//! rounding alone and is not judged.
+//! An element that becomes another kind of number when it is disturbed (finite, infinite, NaN), or
+//! whose whole number changes, hangs on rounding alone and is not judged.
 
 use crate::sharing::copies;
 use crate::showing::{Outcome, Settings};
@@ -185,7 +183,8 @@ const MODEL: &[(Accuracy, &[&str])] = &[
     ),
 ];
 
-/// Operands that are added last, or of which sums are made. Where a result is small because they cancel, it errs as they do.
+/// Operands that are added last, or of which sums are made. Where a result is small because they
+/// cancel, it errs as they do.
 const ADDENDS: &[(usize, &[&str])] = &[
     (0, &["aten::sum", "aten::mean", "aten::cumsum", "aten::log_softmax"]),
     // They give the mean beside the rest.
@@ -196,8 +195,9 @@ const ADDENDS: &[(usize, &[&str])] = &[
     (3, &["aten::layer_norm", "aten::group_norm"]),
 ];
 
-/// Operators that subtract in the middle of what they compute, as `x - mean`: rounding there is as large as their operands, however small the result is, and so these are
-/// disturbed, too, by one unit (Parker's "precision bounding").
+/// Operators that subtract in the middle of what they compute, as `x - mean`: rounding there is as
+/// large as their operands, however small the result is, and so these are disturbed, too, by one
+/// unit (Parker's "precision bounding").
 const SUBTRACTING: &[&str] = &[
     "aten::lerp",
     "aten::gelu",
@@ -520,7 +520,8 @@ fn elements(outcome: &Outcome) -> Option<Vec<Vec<C128>>> {
 /// What rounding can do to every element that a graph shows.
 #[derive(Debug)]
 pub struct Budget {
-    /// For each tensor and element; infinite where it is not judged. `None` when no disturbed run came to its end.
+    /// For each tensor and element; infinite where it is not judged. `None` when no disturbed run
+    /// came to its end.
     allowed: Option<Vec<Vec<f64>>>,
     /// What the graph shows in doubles.
     exact: Vec<Vec<C128>>,
@@ -595,7 +596,8 @@ impl fmt::Display for Excess {
 }
 
 impl Budget {
-    /// Runs the graph in doubles, undisturbed and disturbed; `typed` is what it showed in its own types.
+    /// Runs the graph in doubles, undisturbed and disturbed; `typed` is what it showed in its own
+    /// types.
     pub fn of(graph: &Graph, settings: &Settings, inputs: &[IValue], typed: &Outcome) -> Budget {
         let exact = elements(&Outcome::of(graph, settings, inputs, Precision::Double));
         let (Some(exact), Some(shown)) = (exact, elements(typed)) else {
@@ -640,7 +642,8 @@ impl Budget {
         all
     }
 
-    /// The node whose errors matter most, as printed. Every node is disturbed alone, which takes long.
+    /// The node whose errors matter most, as printed. Every node is disturbed alone, which takes
+    /// long.
     pub fn dominated_by(&self, graph: &Graph, settings: &Settings, inputs: &[IValue]) -> Option<String> {
         self.allowed.as_ref()?;
         dominant(graph, settings, inputs, &self.exact)

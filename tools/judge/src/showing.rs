@@ -84,7 +84,7 @@ pub struct Outcome {
     /// The number of nodes that ran.
     pub steps: u64,
     /// Callees whose results were generated.
-    pub made_up_calls: BTreeSet<String>,
+    pub generated_calls: BTreeSet<String>,
     /// An operator whose semantics differ between releases that print such text.
     pub ambiguity: Option<String>,
     /// Contents outside the text, such as buffers of modules, that the run wrote.
@@ -133,11 +133,11 @@ impl Outcome {
         }
         let (results, steps) = run(machine, &inputs);
         let printed = env.printed.borrow().clone();
-        let made_up_calls = env.made_up_calls.borrow().clone();
+        let generated_calls = env.generated_calls.borrow().clone();
         let written = written(settings, &env.bindings.borrow());
         let held = env.held.borrow().clone();
         let ambiguity = env.ambiguity.borrow().clone();
-        Outcome { results, inputs, printed, held, steps, made_up_calls, ambiguity, written }
+        Outcome { results, inputs, printed, held, steps, generated_calls, ambiguity, written }
     }
 }
 

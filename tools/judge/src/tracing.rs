@@ -345,7 +345,7 @@ impl<'a> Tracer<'a> {
     /// Keeps the lineage of random operators, so that the differentiated run uses the same random
     /// numbers.
     fn keep_draws(&mut self, copy: Node, node: Node) {
-        let place = DrawPlace { root: self.source.draw_root(node), turns: self.env.turns() };
+        let place = DrawPlace { root: self.source.draw_root(node), iterations: self.env.iterations() };
         self.made.keep_draws(copy, place);
     }
 
@@ -450,9 +450,9 @@ impl<'a> Tracer<'a> {
         };
         let (mut open, mut seen) = (vec![*value], FxHashSet::default());
         while let Some(value) = open.pop().filter(|_| self.env.grad_enabled()) {
-            let may_be_real =
+            let may_be_float =
                 self.made.ty(value).as_tensor().and_then(|ty| ty.dtype).is_none_or(|dtype| dtype.is_float());
-            if self.wanted.contains(&value) && may_be_real {
+            if self.wanted.contains(&value) && may_be_float {
                 return true;
             }
             if let Some(node) = self.made.definer(value).filter(|&node| seen.insert(node) && !is_stopped(node)) {

@@ -113,7 +113,7 @@ pub fn judge_against(
     }
     let same_names = Settings { content_names: settings.names_of(before), ..settings.clone() };
     let found = first.run(after, &same_names, &fitting(after, inputs));
-    if let Some(name) = expected.made_up_calls.symmetric_difference(&found.made_up_calls).next() {
+    if let Some(name) = expected.generated_calls.symmetric_difference(&found.generated_calls).next() {
         let why = format!("only one of the two graphs calls `{name}`, whose graph is not given");
         return Verdict::Unjudged(Stop::new(Reason::Unbound(why)));
     }

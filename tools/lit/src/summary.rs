@@ -15,7 +15,8 @@ pub struct Summary {
 /// untouched pages cost nothing.
 const STACK: usize = 1 << 28;
 
-/// Runs the tests in parallel; the report does not depend on which ends first. Calls `finished` after each.
+/// Runs the tests in parallel; the report does not depend on which ends first. Calls `finished`
+/// after each.
 pub fn run_all(tests: &[Test], commands: &dyn Commands, config: &Config, finished: &(dyn Fn() + Sync)) -> Summary {
     let one = |test: &Test| {
         let result = run_one(test, commands, config);

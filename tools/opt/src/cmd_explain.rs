@@ -116,7 +116,7 @@ impl Page {
         let mut text = format!(
             "{path}: {groups} with {} of {all} pointwise operators{}{behind}\n",
             self.tally.inside,
-            folds(&self.tally)
+            reduces(&self.tally)
         );
         for &group in &self.tally.groups {
             let outputs: Vec<String> =
@@ -150,7 +150,7 @@ impl Page {
                 "{more:+5}  {what}: {} with {}{}\n",
                 counted(tally.groups.len(), "group"),
                 counted(tally.inside, "pointwise operator"),
-                folds(tally)
+                reduces(tally)
             );
         }
         text
@@ -158,8 +158,8 @@ impl Page {
 }
 
 /// Reductions are not pointwise operators, and may form groups of their own.
-fn folds(tally: &Tally) -> String {
-    if tally.folds == 0 { String::new() } else { format!(" and {}", counted(tally.folds, "reduction")) }
+fn reduces(tally: &Tally) -> String {
+    if tally.reduces == 0 { String::new() } else { format!(" and {}", counted(tally.reduces, "reduction")) }
 }
 
 fn counted(n: usize, what: &str) -> String {

@@ -117,7 +117,7 @@ fn validate(args: &ValidateArgs, world: &mut World<'_>) -> Result<i32, Refusal> 
 
 /// Notes calls whose results are generated.
 fn note_of_calls(reference: &Reference, world: &mut World<'_>) {
-    let names: BTreeSet<&String> = reference.samples().flat_map(|(_, outcome)| &outcome.made_up_calls).collect();
+    let names: BTreeSet<&String> = reference.samples().flat_map(|(_, outcome)| &outcome.generated_calls).collect();
     for name in names {
         world.say(&format!("note: the graph of `{name}` is not given, so its results are generated"));
     }

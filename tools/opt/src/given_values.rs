@@ -212,8 +212,8 @@ pub(crate) fn inputs(
     let source = Source::new(&tensors, env.precision);
     for (i, key, value) in &described {
         let lacking = wanted_keys(value, key).iter().any(|key| !tensors.contains_key(key));
-        let made_up = args.values.seed.is_some() && lacking;
-        if made_up {
+        let generated = args.values.seed.is_some() && lacking;
+        if generated {
             continue;
         }
         if lacking && given.tensors_in.is_none() {
@@ -363,11 +363,11 @@ pub(crate) fn shapes(
             return refuse(format_args!("--shape {text}: {error}"));
         }
         let param = graph.params(graph.root()).position(|param| graph.name(param) == name);
-        let made_up = match param {
+        let generated = match param {
             Some(i) => inputs.get(i).is_some_and(Option::is_none),
             None => args.values.fill_unknown.is_some() && bindable.is_known(name),
         };
-        if !made_up {
+        if !generated {
             let names: Vec<String> = graph.params(graph.root()).map(|param| graph.name(param)).collect();
             let near = near_name(name, &names);
             let near = near.map_or(String::new(), |near| format!("; did you mean `%{near}`?"));

@@ -290,7 +290,7 @@ impl Run<'_> {
         if let Some(result) = unreal.filter(|_| whole.is_some() && !is_traced) {
             // Reports operators without a gradient formula first.
             self.apply(&mut graph.clone(), &judging::pipeline("differentiate{eager}", world)?)?;
-            return refuse(not_known_to_be_real(&graph, result));
+            return refuse(not_known_to_be_float(&graph, result));
         }
         let before = whole.as_ref().map(|_| graph.clone());
         if let Some(pipeline) = &whole {
@@ -509,7 +509,7 @@ impl Run<'_> {
 
 /// Why a result is not known to be floating point: the first node on the way to it whose element
 /// type cannot be inferred although those of its operands are known.
-fn not_known_to_be_real(graph: &Graph, result: Value) -> String {
+fn not_known_to_be_float(graph: &Graph, result: Value) -> String {
     let is_known = |value: &Value| graph.ty(*value).as_tensor().is_none_or(|ty| ty.dtype.is_some());
     let mut value = result;
     while let Some(node) = graph.definer(value).filter(|_| !is_known(&value)) {

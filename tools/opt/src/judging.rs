@@ -120,7 +120,7 @@ fn as_run(args: &JudgeArgs) -> RunArgs {
             shape: args.shape.clone(),
             bind: args.bind.clone(),
             bind_dir: args.bind_dir.clone(),
-            fill_unknown: Some(how_made_up(args).to_owned()),
+            fill_unknown: Some(how_generated(args).to_owned()),
             ..RunValues::default()
         },
         semantics: RunSemantics {
@@ -165,13 +165,13 @@ fn settings(args: &JudgeArgs, world: &mut World<'_>) -> Result<Settings, Refusal
     let mut settings =
         Settings { release: args.torch, seed: args.seed, callees: Rc::new(graphs), timeout, ..Settings::default() };
     settings.max_steps = Some(args.max_steps);
-    let (invent, seed) = given_values::fill_unknown(how_made_up(args))?;
+    let (invent, seed) = given_values::fill_unknown(how_generated(args))?;
     (settings.invent, settings.invent_seed) = (Some(invent), seed);
     Ok(settings)
 }
 
 /// How unbound contents are generated: a graph is compared even without its weights.
-fn how_made_up(args: &JudgeArgs) -> &str {
+fn how_generated(args: &JudgeArgs) -> &str {
     args.fill_unknown.as_deref().unwrap_or("random")
 }
 
@@ -209,7 +209,7 @@ impl Trial {
         settings.bindings = bindings(&run, &graph, &env, world)?;
         let mut trial = Trial { graph, settings, samples: Vec::new(), policy };
         trial.given(&run, path, world)?;
-        trial.made_up(args, &run, path, world)?;
+        trial.generated(args, &run, path, world)?;
         Ok(trial)
     }
 
@@ -228,7 +228,13 @@ impl Trial {
         Ok(())
     }
 
-    fn made_up(&mut self, args: &JudgeArgs, run: &RunArgs, path: &Path, world: &mut World<'_>) -> Result<(), Refusal> {
+    fn generated(
+        &mut self,
+        args: &JudgeArgs,
+        run: &RunArgs,
+        path: &Path,
+        world: &mut World<'_>,
+    ) -> Result<(), Refusal> {
         let given = Given::read(run, path, world)?;
         let n = self.graph.params(self.graph.root()).len();
         let shapes = given_values::shapes(run, &self.graph, &self.settings.callees, &vec![None; n])?;

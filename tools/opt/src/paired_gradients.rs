@@ -206,7 +206,7 @@ fn with_gradients(mut sample: Sample, graph: &Graph, group: Node, settings: &Set
     let (Some(section), Some(roles)) = (graph.subgraph(group), Roles::of(graph, group)) else { return sample };
     let results = Outcome::of(section, settings, &sample.inputs, Precision::Typed).results.unwrap_or_default();
     let gradient = |i: usize| match results.get(i).and_then(IValue::tensor) {
-        Some(result) if result.dtype().is_float() => IValue::Tensor(made_up(result)),
+        Some(result) if result.dtype().is_float() => IValue::Tensor(generated(result)),
         _ => IValue::Undefined,
     };
     sample.inputs.extend(real(&roles).into_iter().map(gradient));
@@ -214,7 +214,7 @@ fn with_gradients(mut sample: Sample, graph: &Graph, group: Node, settings: &Set
 }
 
 /// Values between -1 and 1, mostly distinct.
-fn made_up(result: &Tensor) -> Tensor {
+fn generated(result: &Tensor) -> Tensor {
     const STEP: usize = 37;
     const PERIOD: usize = 101;
     let number = |i: usize| ((i * STEP + STEP) % PERIOD) as f64 / (PERIOD / 2) as f64 - 1.0;

@@ -1,4 +1,5 @@
-//! A subcommand over several files: each as if it were given alone, printed in order, and a summary.
+//! A subcommand over several files: each as if it were given alone, printed in order, and a
+//! summary.
 
 use crate::progress::Progress;
 use crate::{World, batch, exit};

@@ -134,15 +134,15 @@ fn disorder(subject: &Subject, name: &str, pipeline: &Pipeline, seed: u64) -> Re
     let mut shuffled = subject.graph.clone();
     shuffle(&mut shuffled, seed);
     let Some(after) = subject.after(&shuffled, pipeline) else { return Ok(false) };
-    let told =
+    let reported =
         |why: &str| Err(format!("{}, {name}: {why}\n{}\nbecame\n{}", subject.name, text(&shuffled), text(&after)));
     if verify::verify(&after).has_errors() {
-        return told("it is broken");
+        return reported("it is broken");
     }
     match judge(&subject.graph, &after, &subject.settings, &subject.inputs, POLICY) {
         Verdict::Same => Ok(true),
         Verdict::Unjudged(_) => Ok(false),
-        Verdict::Differs(lines) => told(&lines.join("\n")),
+        Verdict::Differs(lines) => reported(&lines.join("\n")),
     }
 }
 

@@ -1,10 +1,11 @@
 //! `src/interpreter/coverage.md` states which operators run on which element types, and for which
 //! of them the results match recorded ones of PyTorch.
 //!
-//! Operands are generated for each overload once, and then tried with all element types, so what is refused is refused for its
-//! element type. What matched comes from the recorded runs, of which the repository holds a part. So `BLESS=1` with
-//! `JITOPT_CORPUS` writes the whole document, and without it what the document calls matched is believed, as long as it has
-//! all that the runs in the repository match.
+//! Operands are generated for each overload once, and then tried with all element types, so what is
+//! refused is refused for its element type. What matched comes from the recorded runs, of which the
+//! repository holds a part. So `BLESS=1` with `JITOPT_CORPUS` writes the whole document, and
+//! without it what the document calls matched is believed, as long as it has all that the runs in
+//! the repository match.
 
 #[path = "support/cases.rs"]
 mod cases;
@@ -227,7 +228,7 @@ fn matched() -> Matched {
 }
 
 /// The matches that a document lists.
-fn told(document: &str) -> Matched {
+fn reported(document: &str) -> Matched {
     let kinds: BTreeSet<&'static str> = kinds().into_iter().collect();
     let mut matched = Matched::new();
     for line in document.lines() {
@@ -361,11 +362,11 @@ fn the_document_says_what_runs_on_what() {
     let bless = std::env::var_os("BLESS").is_some_and(|value| !value.is_empty());
     let whole = std::env::var_os("JITOPT_CORPUS").is_some();
     let written = std::fs::read_to_string(DOCUMENT).unwrap_or_default();
-    let (told, mut own) = (told(&written), matched());
+    let (reported, mut own) = (reported(&written), matched());
     if !whole {
-        let missing: Vec<_> = own.difference(&told).collect();
+        let missing: Vec<_> = own.difference(&reported).collect();
         assert!(bless || missing.is_empty(), "coverage.md does not say that these are met: {missing:?}");
-        own.extend(told);
+        own.extend(reported);
     }
     let new = document(&tried(), &own);
     if bless {

@@ -25,6 +25,7 @@ use jitopt_judge::smith::Plan;
 use jitopt_judge::team::Seat;
 use jitopt_judge::verdict::{Policy, Verdict, judge, judge_against};
 use jitopt_passes::REGISTRY;
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
@@ -307,6 +308,8 @@ fn bisected(search: &Search, mutant: Mutant, i: usize, pipeline: &str) -> Result
         check: &check,
         seat: Seat::alone(),
         progress: &|_, _| {},
+        timeout: None,
+        late: Cell::new(false),
     };
     match active::with(Some(mutant), || suspect.find()) {
         Culprit::Rewrites { numbers, rewrites, .. } => {
@@ -468,6 +471,8 @@ fn two_cooperating_rewrites_are_named_together() {
         check: &check,
         seat: Seat::alone(),
         progress: &|_, _| {},
+        timeout: None,
+        late: Cell::new(false),
     };
     let culprit = active::with(Some(mutant), || suspect.find());
     let Culprit::Rewrites { rewrites, .. } = culprit else { panic!("{culprit:?}") };

@@ -1,9 +1,10 @@
 //! Runs the commands that the README and the guide show, and compares what they print.
 //!
-//! A fence of the language `console` is a transcript: lines that begin with `$ ` are commands of `sh`
-//! (a backslash continues one), and what follows is what they print on both streams. A line `…` stands for
-//! any number of lines; a last command may print less than all. The fences of one document share a
-//! temporary folder. `BLESS=1` writes what the commands print into the documents, but for fences with `…`.
+//! A fence of the language `console` is a transcript: lines that begin with `$ ` are commands of
+//! `sh` (a backslash continues one), and what follows is what they print on both streams. A line
+//! `…` stands for any number of lines; a last command may print less than all. The fences of one
+//! document share a temporary folder. `BLESS=1` writes what the commands print into the documents,
+//! but for fences with `…`.
 
 #![cfg(unix)]
 #![allow(clippy::print_stderr, reason = "a test runner talks to its user")]
@@ -16,7 +17,8 @@ use std::{env, fs, io};
 /// Stands for any number of lines of output.
 const ELLIPSIS: &str = "…";
 
-/// Languages of fences that are not run. `sh` is for commands that need the network or a whole build.
+/// Languages of fences that are not run. `sh` is for commands that need the network or a whole
+/// build.
 const SHOWN: [&str; 9] = ["text", "ir", "c", "rust", "python", "json", "sh", "diff", "toml"];
 
 fn main() -> ExitCode {
@@ -152,7 +154,8 @@ fn check_in(text: &str, name: &str, folder: &Path) -> Result<String, String> {
     Ok(lines.join("\n") + "\n")
 }
 
-/// The lines of a transcript as its commands print them; an error where they differ and nothing is blessed.
+/// The lines of a transcript as its commands print them; an error where they differ and nothing is
+/// blessed.
 fn run_fence(fence: &Fence<'_>, name: &str, folder: &Path) -> Result<Vec<String>, String> {
     let mut written = Vec::new();
     for step in steps(&fence.lines).map_err(|error| format!("{name}:{}: {error}", fence.start))? {

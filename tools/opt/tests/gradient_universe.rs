@@ -246,8 +246,8 @@ fn written(dice: &mut Dice, line: &str) -> Vec<Operand> {
             ("yes", _) => Operand::Constant("bool", "1".to_owned()),
             ("no", _) => Operand::Constant("bool", "0".to_owned()),
             ("mask", _) => Operand::Constant("bool[]", "[1, 1, 0]".to_owned()),
-            ("longs", _) => Operand::Tensor(whole_numbers(shape)),
-            ("doubles", _) => Operand::Tensor(real_numbers(shape)),
+            ("longs", _) => Operand::Tensor(integers(shape)),
+            ("doubles", _) => Operand::Tensor(floats(shape)),
             ("floats", _) => Operand::Constant("float[]", shape.to_owned()),
             ("ints", _) => Operand::Constant("int[]", shape.to_owned()),
             _ => panic!("`{word}` is no operand"),
@@ -257,13 +257,13 @@ fn written(dice: &mut Dice, line: &str) -> Vec<Operand> {
 }
 
 /// A vector of these, after `longs:`.
-fn whole_numbers(list: &str) -> Tensor {
+fn integers(list: &str) -> Tensor {
     let numbers: Vec<i64> = list.split(',').map(|number| number.parse().expect("a number")).collect();
     Tensor::of(&numbers, DType::Long, &[numbers.len() as i64], Precision::Typed)
 }
 
 /// A vector of these, after `doubles:`.
-fn real_numbers(list: &str) -> Tensor {
+fn floats(list: &str) -> Tensor {
     let numbers: Vec<f64> = list.split(',').map(|number| number.parse().expect("a number")).collect();
     Tensor::of(&numbers, DType::Double, &[numbers.len() as i64], Precision::Typed)
 }
@@ -542,7 +542,7 @@ fn examine(era: Era, schema: &'static Schema, name: &str, wanted: usize) -> Exam
     let mut dice = Dice(name.bytes().fold(7, |hash: u64, byte| hash.wrapping_mul(31) ^ u64::from(byte)));
     let lines = OPERANDS.iter().filter(|(of, _)| *of == kind).map(|(_, line)| *line);
     let lines: Vec<&str> = lines.filter(|line| line.split_whitespace().count() == schema.formals.len()).collect();
-    let told = |why: String, trial: &Trial| {
+    let reported = |why: String, trial: &Trial| {
         let shapes: Vec<&[i64]> = trial.inputs.iter().map(Tensor::shape).collect();
         format!("{name}: {why}, of {shapes:?}:\n{}", trial.text)
     };
@@ -560,14 +560,14 @@ fn examine(era: Era, schema: &'static Schema, name: &str, wanted: usize) -> Exam
                 found.right += 1;
                 found.drawn.push(trial.written(schema));
             }
-            Some(Err(why)) => found.wrong.push(told(why, &trial)),
+            Some(Err(why)) => found.wrong.push(reported(why, &trial)),
         }
         let again = if ONCE.contains(&kind) { None } else { with_gradient(&trial, &mut dice, &env) };
         if let Some(again) = again {
             match check(&again, &mut dice, &env) {
                 None => {}
                 Some(Ok(())) => found.twice += 1,
-                Some(Err(why)) => found.wrong.push(told(format!("twice, {why}"), &again)),
+                Some(Err(why)) => found.wrong.push(reported(format!("twice, {why}"), &again)),
             }
         }
         if found.right == wanted || !found.wrong.is_empty() {

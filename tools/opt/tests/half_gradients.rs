@@ -41,8 +41,8 @@ const WAYS: [&str; 4] = ["eager", "training", "joint", "untyped joint"];
 const UNITS: f64 = 4.0;
 /// What is multiplied with the gradient in turn.
 const PATTERN: [f64; 3] = [1.0, -0.5, 0.75];
-/// A product of matrices is summed in float, which large bfloat16 numbers leave; the interpreter sums
-/// in double.
+/// A product of matrices is summed in float, which large bfloat16 numbers leave; the interpreter
+/// sums in double.
 const FLOAT_SUMS: &str = "sums of floats overflow inside eager mode's product of matrices";
 /// Statistics of eager mode's kernel are floats that are updated element by element: the difference
 /// of two large numbers is infinite.

@@ -209,7 +209,7 @@ fn group(seed: u64) -> Group {
     let is_special = draws.one_in(4);
     let mut section = Section { shape: shape.clone(), ..Section::default() };
     if draws.one_in(2) {
-        section.folded = Some((0..rank.min(shape.len())).filter(|_| draws.one_in(2)).collect());
+        section.reduced = Some((0..rank.min(shape.len())).filter(|_| draws.one_in(2)).collect());
     }
     for i in 0..1 + draws.below(4) {
         section.operand(draws, &shape, i == 0, is_special);
@@ -217,20 +217,20 @@ fn group(seed: u64) -> Group {
     if draws.one_in(6) {
         section.number(draws);
     }
-    if section.folded.is_some() && Dice(seed ^ 0x51ed_270b).one_in(4) {
+    if section.reduced.is_some() && Dice(seed ^ 0x51ed_270b).one_in(4) {
         section.phases(draws);
     }
     for _ in 0..1 + draws.below(7) {
-        match section.folded {
-            Some(_) if draws.one_in(3) => section.fold(draws),
+        match section.reduced {
+            Some(_) if draws.one_in(3) => section.reduce(draws),
             Some(_) if !section.rows.is_empty() && draws.one_in(3) => section.row(draws),
             _ => section.node(draws),
         }
     }
     let era = if draws.one_in(4) { Era::V1_3 } else { Era::V2 };
     let mut others = Dice(seed ^ 0x2f0b_77c1);
-    if section.folded.is_some() && others.one_in(3) {
-        (0..1 + others.below(3)).for_each(|_| section.aside(&mut others));
+    if section.reduced.is_some() && others.one_in(3) {
+        (0..1 + others.below(3)).for_each(|_| section.column_reduction(&mut others));
     }
     let mut integers = Dice(seed ^ 0x1d3f_a0c5);
     if integers.one_in(5) {
@@ -251,11 +251,11 @@ struct Section {
     /// The shape of the largest operand.
     shape: Vec<i64>,
     /// The dimensions that are folded, if any are.
-    folded: Option<Vec<usize>>,
+    reduced: Option<Vec<usize>>,
     /// What has been folded and has lost these dimensions.
     rows: Vec<String>,
     /// Sums along any dimensions, which nothing reads.
-    asides: Vec<String>,
+    column_reductions: Vec<String>,
     /// Whether any value that was computed may be a result.
     many: bool,
 }
@@ -419,8 +419,8 @@ impl Section {
     }
 
     /// Folds what has the shape of the largest operand, or sometimes something smaller.
-    fn fold(&mut self, draws: &mut Dice) {
-        let Some(folded) = self.folded.clone() else { return };
+    fn reduce(&mut self, draws: &mut Dice) {
+        let Some(reduced) = self.reduced.clone() else { return };
         let mut x = self.tensor(draws);
         if !draws.one_in(6) {
             let (whole, one) = (self.tensors[0].clone(), self.line("int", "prim::Constant[value=1]()"));
@@ -430,19 +430,19 @@ impl Section {
             x = self.line("Tensor", &format!("aten::_cast_Float({x}, {})", "%no"));
         }
         let rank = self.shape.len();
-        let last = folded.iter().rev().enumerate().all(|(i, &dim)| dim + 1 + i == rank) && !folded.is_empty();
+        let last = reduced.iter().rev().enumerate().all(|(i, &dim)| dim + 1 + i == rank) && !reduced.is_empty();
         let counted = |dim: &usize| if rank.is_multiple_of(2) { *dim as i64 } else { *dim as i64 - rank as i64 };
-        let dims = format!("{:?}", folded.iter().map(counted).collect::<Vec<_>>());
+        let dims = format!("{:?}", reduced.iter().map(counted).collect::<Vec<_>>());
         match draws.below(12) {
-            9..12 => self.several(draws, &x, &folded, &dims),
-            0 | 8 if folded.len() == 1 => {
-                let dim = self.line("int", &format!("prim::Constant[value={}]()", counted(&folded[0])));
+            9..12 => self.several(draws, &x, &reduced, &dims),
+            0 | 8 if reduced.len() == 1 => {
+                let dim = self.line("int", &format!("prim::Constant[value={}]()", counted(&reduced[0])));
                 let kind = draws.pick(&["softmax", "log_softmax", "cumsum", "cumsum", "cumprod"]);
                 let made = self.line("Tensor", &format!("aten::{kind}({x}, {dim}, %none)"));
                 self.computed.push(made);
             }
             1 | 2 if last => {
-                let sizes: Vec<i64> = folded.iter().map(|&dim| self.shape[dim]).collect();
+                let sizes: Vec<i64> = reduced.iter().map(|&dim| self.shape[dim]).collect();
                 let sizes = self.line("int[]", &format!("prim::Constant[value={sizes:?}]()"));
                 let eps = self.line("float", "prim::Constant[value=1e-05]()");
                 if draws.one_in(4) {
@@ -469,7 +469,7 @@ impl Section {
                     _ => ("std", format!("{dims}, %no, {kept}")),
                 };
                 let made = self.line("Tensor", &format!("aten::{kind}({x}, {operands})"));
-                if keep || folded.is_empty() && rank == 0 {
+                if keep || reduced.is_empty() && rank == 0 {
                     self.computed.push(made)
                 } else {
                     self.rows.push(made)
@@ -501,13 +501,13 @@ impl Section {
         let operands = format!("{given}, {x}, {sizes}, {}, {}, %none, %none, {mask}", names[1], names[2]);
         self.lines.push(format!("{} = aten::native_layer_norm_backward({operands})", outputs[3..].join(", ")));
         self.computed.push(names[3].clone());
-        self.asides.extend(names[4..].iter().filter(|_| draws.one_in(2)).cloned());
+        self.column_reductions.extend(names[4..].iter().filter(|_| draws.one_in(2)).cloned());
     }
 
     /// Folds into several results, or finds where an element is.
-    fn several(&mut self, draws: &mut Dice, x: &str, folded: &[usize], dims: &str) {
-        let (is_all, rank) = (folded.len() == self.shape.len(), self.shape.len());
-        if rank > 1 && folded.len() + 1 == rank && !folded.contains(&1) {
+    fn several(&mut self, draws: &mut Dice, x: &str, reduced: &[usize], dims: &str) {
+        let (is_all, rank) = (reduced.len() == self.shape.len(), self.shape.len());
+        if rank > 1 && reduced.len() + 1 == rank && !reduced.contains(&1) {
             let momentum = self.line("float", "prim::Constant[value=0.5]()");
             let names: Vec<String> = (0..3).map(|_| self.fresh()).collect();
             let outputs: Vec<String> = names.iter().map(|name| format!("{name} : Tensor")).collect();
@@ -522,16 +522,16 @@ impl Section {
         let kind = draws.pick(&["var_mean", "std_mean", "max", "min", "argmax", "argmin", "aminmax"]);
         let (dim, form) = match kind {
             "var_mean" | "std_mean" => (format!("int[] = prim::Constant[value={dims}]()"), "%yes, "),
-            _ if folded.len() == 1 && !(is_all && draws.one_in(2)) => {
+            _ if reduced.len() == 1 && !(is_all && draws.one_in(2)) => {
                 (format!("int = prim::Constant[value={}]()", dims.trim_matches(['[', ']'])), "")
             }
             "argmax" | "argmin" | "aminmax" if is_all => ("None = prim::Constant()".to_owned(), ""),
-            _ => return self.several(draws, x, folded, dims),
+            _ => return self.several(draws, x, reduced, dims),
         };
         let (ty, constant) = dim.split_once(" = ").unwrap_or_default();
         let dim = self.line(ty, constant);
         let count = if kind.starts_with("arg") { 1 } else { 2 };
-        let keeps = keep || folded.is_empty() && self.shape.is_empty();
+        let keeps = keep || reduced.is_empty() && self.shape.is_empty();
         self.made_at_once(draws, count, &format!("aten::{kind}({x}, {dim}, {form}{kept})"), keeps);
     }
 
@@ -547,24 +547,24 @@ impl Section {
             (self.tensor(draws), self.tensors[0].clone(), self.line("int", "prim::Constant[value=1]()"));
         let x = self.line("Tensor", &format!("aten::add({x}, {whole}, {one})"));
         let mut known = vec![self.line("Tensor", &format!("aten::{}({x})", draws.pick(HEAVY))), x];
-        let dims: Vec<i64> = self.folded.iter().flatten().map(|&dim| dim as i64).collect();
+        let dims: Vec<i64> = self.reduced.iter().flatten().map(|&dim| dim as i64).collect();
         let dims = self.line("int[]", &format!("prim::Constant[value={dims:?}]()"));
         for _ in 0..1 + draws.below(3) {
             let of = known[draws.below(known.len())].clone();
-            let fold = match draws.below(6) {
+            let reduce = match draws.below(6) {
                 0 | 1 => format!("aten::sum({of}, {dims}, %yes, %none)"),
                 2 => format!("aten::mean({of}, {dims}, %yes, %none)"),
                 3 => format!("aten::amax({of}, {dims}, %yes)"),
                 4 => format!("aten::var({of}, {dims}, %no, %yes)"),
                 _ => format!("aten::std({of}, {dims}, %no, %yes)"),
             };
-            let folded = self.line("Tensor", &fold);
+            let reduced = self.line("Tensor", &reduce);
             let with = known[draws.below(known.len())].clone();
             let made = match draws.below(4) {
-                0 => format!("aten::mul({with}, {folded})"),
-                1 => format!("aten::sub({with}, {folded}, {one})"),
-                2 => format!("aten::add({with}, {folded}, {one})"),
-                _ => format!("aten::maximum({with}, {folded})"),
+                0 => format!("aten::mul({with}, {reduced})"),
+                1 => format!("aten::sub({with}, {reduced}, {one})"),
+                2 => format!("aten::add({with}, {reduced}, {one})"),
+                _ => format!("aten::maximum({with}, {reduced})"),
             };
             let mut made = self.line("Tensor", &made);
             if draws.one_in(3) {
@@ -572,7 +572,7 @@ impl Section {
             }
             known.push(made);
             if draws.one_in(3) {
-                known.push(folded);
+                known.push(reduced);
             }
         }
         known.rotate_left(1);
@@ -581,7 +581,7 @@ impl Section {
 
     /// Sums along any dimensions what has the shape of the largest operand, for a result that
     /// nothing reads.
-    fn aside(&mut self, draws: &mut Dice) {
+    fn column_reduction(&mut self, draws: &mut Dice) {
         let (x, whole, one) =
             (self.tensor(draws), self.tensors[0].clone(), self.line("int", "prim::Constant[value=1]()"));
         let mut x = self.line("Tensor", &format!("aten::add({x}, {whole}, {one})"));
@@ -595,7 +595,7 @@ impl Section {
         let dims = self.line("int[]", &format!("prim::Constant[value={dims:?}]()"));
         let keep = draws.pick(&["%yes", "%no"]);
         let sum = self.line("Tensor", &format!("aten::sum({x}, {dims}, {keep}, %none)"));
-        self.asides.push(sum);
+        self.column_reductions.push(sum);
     }
 
     /// Computes with what has been folded.
@@ -621,8 +621,8 @@ impl Section {
         } else if self.computed.len() > 1 && draws.one_in(3) {
             results.push(self.computed[self.computed.len() - 2].clone());
         }
-        results.append(&mut self.asides);
-        if rank > 0 && self.folded.is_none() && draws.one_in(8) {
+        results.append(&mut self.column_reductions);
+        if rank > 0 && self.reduced.is_none() && draws.one_in(8) {
             let name = self.fresh();
             let dim = draws.below(rank);
             self.lines
@@ -865,10 +865,10 @@ fn random_groups() {
     }
     let mut reasons: Vec<_> = reasons.into_iter().collect();
     reasons.sort_by_key(|reason| std::cmp::Reverse(reason.1));
-    let told: String = reasons.iter().take(12).map(|(why, n)| format!("{n:6} {why}\n")).collect();
+    let reported: String = reasons.iter().take(12).map(|(why, n)| format!("{n:6} {why}\n")).collect();
     let (kernels, units) = (sum(|counts| counts.compiled), sum(|counts| counts.units));
     println!(
-        "{} groups, {kernels} kernels in {units} units, {launched} launches, {divided} divided, {fallen_back} unfused\n{told}",
+        "{} groups, {kernels} kernels in {units} units, {launched} launches, {divided} divided, {fallen_back} unfused\n{reported}",
         seeds.len()
     );
     let loosened: Vec<&(u64, String)> = all.iter().filter_map(|found| found.loosened.as_ref()).collect();
@@ -876,6 +876,6 @@ fn random_groups() {
     loosened.iter().for_each(|(seed, why)| println!("seed {seed}: {why}"));
     let shown: Vec<&str> = wrong.iter().take(30).map(|text| text.as_str()).collect();
     assert!(wrong.is_empty(), "{} groups of {} are wrong\n{}", wrong.len(), seeds.len(), shown.join("\n"));
-    assert!(launched * 2 > seeds.len() as u64, "hardly a group runs as a kernel\n{told}");
+    assert!(launched * 2 > seeds.len() as u64, "hardly a group runs as a kernel\n{reported}");
     assert!(divided * 100 > seeds.len() as u64, "hardly a group is divided");
 }

@@ -50,15 +50,15 @@ fn number(draws: &mut Dice) -> f64 {
 }
 
 /// A shape that broadcasts to `whole`.
-fn stretching(draws: &mut Dice, whole: &[i64]) -> Vec<i64> {
+fn broadcasting(draws: &mut Dice, whole: &[i64]) -> Vec<i64> {
     let skip = if draws.one_in(3) { draws.below(whole.len() + 1) } else { 0 };
     whole[skip..].iter().map(|&n| if draws.one_in(3) { 1 } else { n }).collect()
 }
 
 /// Completeness of a type: 0 nothing, 1 the element type, 2 the rank, 3 the sizes.
-fn told(shape: &[i64], told: usize) -> String {
+fn reported(shape: &[i64], reported: usize) -> String {
     let sizes = |size: &dyn Fn(&i64) -> String| shape.iter().map(size).collect::<Vec<_>>().join(", ");
-    match told {
+    match reported {
         0 => "Tensor".to_owned(),
         2 if !shape.is_empty() => format!("Double({})", sizes(&|_| "*".to_owned())),
         2 | 3 => format!("Double({})", sizes(&|n| n.to_string())),
@@ -133,10 +133,10 @@ fn forward(seed: u64) -> Forward {
     let tells = draws.pick(&[0, 2, 2, 3, 3]);
     let (mut head, mut inputs, mut values) = (Vec::new(), Vec::new(), Vec::new());
     for i in 0..2 + draws.below(4) {
-        let shape = stretching(draws, &whole);
+        let shape = broadcasting(draws, &whole);
         let numbers: Vec<f64> = (0..shape.iter().product::<i64>()).map(|_| number(draws)).collect();
         inputs.push(IValue::Tensor(Tensor::of(&numbers, DType::Double, &shape, Precision::Double)));
-        head.push(format!("%p{i} : {}", told(&shape, tells)));
+        head.push(format!("%p{i} : {}", reported(&shape, tells)));
         values.push(format!("%p{i}"));
     }
     let mut writer = Writer { lines: String::new(), values, made: 0 };
@@ -168,7 +168,7 @@ struct Direct {
 }
 
 /// The broadcast shape of two shapes.
-fn stretched(a: &[i64], b: &[i64]) -> Option<Vec<i64>> {
+fn broadcast_dims(a: &[i64], b: &[i64]) -> Option<Vec<i64>> {
     layout::broadcast(a, b).ok().map(|dims| dims.to_vec())
 }
 
@@ -182,7 +182,7 @@ impl Direct {
 
     /// A value that stretches to a shape, if one is found.
     fn small(&self, draws: &mut Dice, shape: &[i64]) -> Option<Shaped> {
-        let fits = |(_, own): &Shaped| stretched(own, shape).as_deref() == Some(shape);
+        let fits = |(_, own): &Shaped| broadcast_dims(own, shape).as_deref() == Some(shape);
         (0..6).map(|_| self.value(draws)).find(fits)
     }
 
@@ -280,7 +280,7 @@ impl Direct {
         }
         let (a, of_a) = self.value(draws);
         let (b, of_b) = if draws.one_in(2) { self.value(draws) } else { self.small(draws, &of_a).unwrap_or_default() };
-        let Some(shape) = stretched(&of_a, &of_b).filter(|_| !b.is_empty()) else { return };
+        let Some(shape) = broadcast_dims(&of_a, &of_b).filter(|_| !b.is_empty()) else { return };
         match draws.below(14) {
             12 | 13 => self.join(draws, &a, of_a),
             0..=2 => self.push("aten::mul", &format!("{a}, {b}"), shape),
@@ -295,7 +295,7 @@ impl Direct {
             8 => self.push(draws.pick(&["aten::add", "aten::sub"]), &format!("{a}, {b}, %two"), shape),
             9 => {
                 let (c, of_c) = self.value(draws);
-                let Some(shape) = stretched(&shape, &of_c) else { return };
+                let Some(shape) = broadcast_dims(&shape, &of_c) else { return };
                 let condition = self.node("Tensor", "aten::gt", &format!("{c}, %one"));
                 let other = if draws.one_in(2) { b } else { self.node("Tensor", "aten::zeros_like", &like(&b)) };
                 self.push("aten::where", &format!("{condition}, {a}, {other}"), shape);
@@ -322,11 +322,11 @@ fn direct(seed: u64) -> Forward {
     let (tells, mixed) = (draws.pick(&[0, 2, 3, 3]), draws.one_in(4));
     let (mut head, mut inputs, mut values) = (Vec::new(), Vec::new(), Vec::new());
     for i in 0..3 + draws.below(4) {
-        let shape = if draws.one_in(3) { whole.clone() } else { stretching(draws, &whole) };
+        let shape = if draws.one_in(3) { whole.clone() } else { broadcasting(draws, &whole) };
         let dtype = if mixed && draws.one_in(2) { DType::Float } else { DType::Double };
         let numbers: Vec<f64> = (0..shape.iter().product::<i64>()).map(|_| number(draws)).collect();
         inputs.push(IValue::Tensor(Tensor::of(&numbers, dtype, &shape, Precision::Double)));
-        head.push(format!("%p{i} : {}", told(&shape, tells).replace("Double", dtype.name())));
+        head.push(format!("%p{i} : {}", reported(&shape, tells).replace("Double", dtype.name())));
         values.push((format!("%p{i}"), shape));
     }
     let mut writer = Direct { lines: String::new(), values, made: 0 };

@@ -152,8 +152,8 @@ fn changes(recorded: &Json) -> BTreeMap<String, BTreeSet<Release>> {
 
 /// What changed for calls from graphs only, while the recorded calls are those of Python. Lit files
 /// have their values, from scripts that the releases ran:
-/// `passes/shape_analysis/element_types_by_release.ir`, `interpreter/quantized_linear_of_batches.ir` and
-/// `interpreter/quantized_lstm.ir`.
+/// `passes/shape_analysis/element_types_by_release.ir`,
+/// `interpreter/quantized_linear_of_batches.ir` and `interpreter/quantized_lstm.ir`.
 const CALLED_FROM_GRAPHS: &[&str] = &[
     "aten::arange",
     "quantized::linear_dynamic",
@@ -172,16 +172,16 @@ fn rows_and_recorded_changes_are_the_same() {
     let recorded = recorded();
     let ran = releases(&recorded);
     let seen_at = |boundary: Release| ran.iter().copied().find(|&release| release >= boundary);
-    let mut told: BTreeMap<String, BTreeSet<Release>> = BTreeMap::new();
+    let mut reported: BTreeMap<String, BTreeSet<Release>> = BTreeMap::new();
     for row in RELEASE_ROWS {
         for kind in row.kinds.split_whitespace() {
-            told.entry(kind.to_owned()).or_default().extend(row.boundaries().filter_map(seen_at));
+            reported.entry(kind.to_owned()).or_default().extend(row.boundaries().filter_map(seen_at));
         }
     }
     for kind in CALLED_FROM_GRAPHS {
-        assert!(told.remove(*kind).is_some(), "{kind} has no row");
+        assert!(reported.remove(*kind).is_some(), "{kind} has no row");
     }
     let mut found = changes(&recorded);
     found.retain(|_, releases| !releases.is_empty());
-    assert_eq!(told, found);
+    assert_eq!(reported, found);
 }

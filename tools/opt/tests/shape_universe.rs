@@ -175,7 +175,7 @@ fn types(value: &IValue) -> [Type; 3] {
 #[derive(Default)]
 struct Tally {
     ran: usize,
-    told: usize,
+    reported: usize,
     wrong: Vec<String>,
 }
 
@@ -197,7 +197,7 @@ fn check(before: &Graph, node: &str, inputs: &[IValue], pipelines: &[Pipeline], 
             let types: Vec<Type> = after.results(after.root()).map(|result| after.ty(result)).collect();
             let broken = types.iter().zip(results).find_map(|(ty, value)| contradiction(*ty, value));
             tally.ran += 1;
-            tally.told += usize::from((i, j) == (0, 0) && types[0] != Type::tensor());
+            tally.reported += usize::from((i, j) == (0, 0) && types[0] != Type::tensor());
             if let Some(why) = broken {
                 tally.wrong.push(format!("{node} of {:?}, {} and {}: {why}", before.era, known_x[i], known_y[j]));
             }
@@ -235,7 +235,7 @@ fn inferred_facts_are_what_the_interpreter_computes() {
     println!(
         "{} runs of the pass, {} told of what is known in full, {} wrong",
         tally.ran,
-        tally.told,
+        tally.reported,
         tally.wrong.len()
     );
     // One of each node.
@@ -243,5 +243,5 @@ fn inferred_facts_are_what_the_interpreter_computes() {
     tally.wrong.dedup_by_key(|line| line.split(" of ").next().unwrap_or_default().to_owned());
     let shown = tally.wrong[..tally.wrong.len().min(25)].join("\n");
     assert!(tally.wrong.is_empty(), "facts of {} nodes are wrong:\n{shown}", tally.wrong.len());
-    assert!(tally.ran > 10_000 && tally.told * 10 > tally.ran, "{} of {}", tally.told, tally.ran);
+    assert!(tally.ran > 10_000 && tally.reported * 10 > tally.ran, "{} of {}", tally.reported, tally.ran);
 }

@@ -24,7 +24,8 @@ fn is_wide(line: &str) -> bool {
     line.chars().count() > WIDTH && line.trim_start_matches(['/', '!', ' ']).contains(' ') && !line.contains("](")
 }
 
-/// Numbers of the lines that hold nothing but a comment and are too wide; code and tables in it are no prose.
+/// Numbers of the lines that hold nothing but a comment and are too wide; code and tables in it are
+/// no prose.
 fn wide_comments(text: &str) -> Vec<usize> {
     let comments = text.lines().enumerate().filter_map(|(number, line)| {
         let body = line.trim_start();
@@ -43,7 +44,8 @@ fn wide_comments(text: &str) -> Vec<usize> {
     wide
 }
 
-/// Numbers of the lines of paragraphs that are too wide; fences, tables and indented code are no prose.
+/// Numbers of the lines of paragraphs that are too wide; fences, tables and indented code are no
+/// prose.
 fn wide_paragraphs(text: &str) -> Vec<usize> {
     let mut fenced = false;
     let mut wide = Vec::new();

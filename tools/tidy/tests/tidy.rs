@@ -1,4 +1,5 @@
-//! The checks on this repository. `BLESS=1` writes what can be written: the list of passes in the guide.
+//! The checks on this repository. `BLESS=1` writes what can be written: the list of passes in the
+//! guide.
 
 use jitopt_driver::World;
 use jitopt_tidy::{Tree, coverage, documents, layers, plain_text, prose, stems, wording};

@@ -5,7 +5,7 @@
 //! these motifs have few surrounding nodes, and their operands are finite, have fitting sizes, and
 //! are written by no other node.
 
-mod each_turn;
+mod each_iteration;
 mod given_gradients;
 mod matrices;
 mod near_groups;
@@ -29,13 +29,13 @@ const MOTIFS: &[Motif] = &[
     Smith::factors_between_writes,
     Smith::scaled_summand,
     Smith::nearly_linear,
-    Smith::draws_each_turn,
-    Smith::made_each_turn,
-    Smith::fails_in_no_turn,
+    Smith::draws_each_iteration,
+    Smith::made_each_iteration,
+    Smith::fails_in_no_iteration,
     Smith::counted_by_a_param,
-    Smith::constant_written_each_turn,
+    Smith::constant_written_each_iteration,
     Smith::made_before_the_loop,
-    Smith::view_each_turn,
+    Smith::view_each_iteration,
     Smith::branch_of_two_names,
     Smith::written_in_wider_elements,
     Smith::joined_of_joined,
@@ -44,17 +44,17 @@ const MOTIFS: &[Motif] = &[
     Smith::held_by_a_list,
     Smith::gradients_given,
     Smith::gradients_given,
-    Smith::real_compared,
+    Smith::float_compared,
     Smith::raises_otherwise,
-    Smith::real_less_zero,
+    Smith::float_less_zero,
     Smith::summed_to_sizes,
-    Smith::neutral_of_whole_numbers,
+    Smith::neutral_of_integers,
     Smith::list_length_asked,
     Smith::neutral_of_bools,
     Smith::attended_twice,
     Smith::draws_of_constants,
     Smith::norm_of_few_bits,
-    Smith::whole_numbers_in_patterns,
+    Smith::integers_in_patterns,
     Smith::rectified_and_turned,
     Smith::rectified_often,
     Smith::negated_twice,
@@ -66,8 +66,8 @@ const MOTIFS: &[Motif] = &[
     Smith::joined_after_a_write,
     Smith::drawn_on_the_way,
     Smith::windows,
-    Smith::sizes_not_told,
-    Smith::sizes_not_told,
+    Smith::sizes_not_reported,
+    Smith::sizes_not_reported,
     Smith::held_by_a_tuple,
     Smith::norm_of_zeros,
     Smith::norm_that_trains,
@@ -79,7 +79,7 @@ const MOTIFS: &[Motif] = &[
 ];
 
 /// Motifs after which the graph raises an exception itself.
-const ENDS: &[Motif] = &[Smith::products_around_a_raise, Smith::raises_each_turn];
+const ENDS: &[Motif] = &[Smith::products_around_a_raise, Smith::raises_each_iteration];
 
 impl Smith {
     /// A graph of several motifs and a few other nodes.
@@ -144,7 +144,7 @@ impl Smith {
         self.given(value, parse_all(b"Float(*, *)").unwrap_or(Type::tensor()))
     }
 
-    fn reals(&mut self, shape: &[i64]) -> Known {
+    fn floats(&mut self, shape: &[i64]) -> Known {
         if self.chance(2) { self.told(shape, DType::Float) } else { self.untold(shape, DType::Float) }
     }
 
@@ -234,7 +234,7 @@ impl Smith {
 
     /// A loop with a carried value; its known content is that after one iteration, so later nodes
     /// must accept any value.
-    fn turns(
+    fn iterations(
         &mut self,
         trips: &Known,
         start: &Known,
@@ -259,7 +259,7 @@ impl Smith {
         Some((self.graph.add_output(node, returned(&start.1)), end.1))
     }
 
-    fn few_turns(&mut self) -> Known {
+    fn few_iterations(&mut self) -> Known {
         let trips = self.draws.int(2, 5);
         self.constant(IValue::Int(trips))
     }

@@ -178,7 +178,7 @@ impl Smith {
 
     /// A loop in which an iteration reads what the previous one wrote; there is no read after the
     /// loop.
-    pub(super) fn written_for_the_next_turn(&mut self) {
+    pub(super) fn written_for_the_next_iteration(&mut self) {
         let (Some(memory), Some(sum)) = (self.copied(), self.copied()) else { return };
         let none = self.constant(IValue::None);
         let Some(source) = self.made_of("aten::clone", &[memory.clone(), none]) else { return };

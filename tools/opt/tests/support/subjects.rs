@@ -91,7 +91,7 @@ impl Subject {
                 callees.insert(rest.trim_end_matches(".ir").to_owned(), read(&file)?);
             }
         }
-        let inputs = given(stem, &graph).unwrap_or_else(|| made_up(&graph, &callees));
+        let inputs = given(stem, &graph).unwrap_or_else(|| generated(&graph, &callees));
         let short = name.rsplit("corpus/").next().unwrap_or(&name).to_owned();
         let subject = Subject::new(short, graph, inputs, callees);
         subject.expected.outcome.results.is_ok().then_some(subject)
@@ -107,7 +107,7 @@ fn given(stem: &str, graph: &Graph) -> Option<Vec<IValue>> {
     inputs.map(|((i, input), ty)| fitted(source.value(&input.value, &format!("in{i}")).ok()?, ty).ok()).collect()
 }
 
-fn made_up(graph: &Graph, callees: &BTreeMap<String, Graph>) -> Vec<IValue> {
+fn generated(graph: &Graph, callees: &BTreeMap<String, Graph>) -> Vec<IValue> {
     let mut env = Environment::default();
     env.callees = Rc::new(callees.clone());
     env.invent = Some(invent_random);

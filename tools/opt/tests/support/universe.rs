@@ -60,8 +60,8 @@ fn make(domain: &str) -> Vec<Choice> {
         "maybe" => one("Tensor?", vec![IValue::None, tensor(DType::Float, &[2, 3], Layout::Plain, 0).into()]),
         "size" => one("int[]", sizes()),
         "maybe-size" => one("int[]?", [IValue::None].into_iter().chain(sizes()).collect()),
-        "tensor" => tensors(&shapes(3, 3), &[Layout::Plain, Layout::Swapped, Layout::Stretched, Layout::Gaps]),
-        "small" => tensors(&[vec![], vec![0], vec![2], vec![1, 2], vec![2, 3]], &[Layout::Plain, Layout::Stretched]),
+        "tensor" => tensors(&shapes(3, 3), &[Layout::Plain, Layout::Swapped, Layout::Broadcast, Layout::Gaps]),
+        "small" => tensors(&[vec![], vec![0], vec![2], vec![1, 2], vec![2, 3]], &[Layout::Plain, Layout::Broadcast]),
         "pair" => pairs(),
         // Whole numbers of which sums are exact.
         "exact" => exact(&[vec![2, 1, 3], vec![2, 3], vec![3], vec![]], &[DType::Float, DType::Double]),
@@ -100,7 +100,7 @@ enum Layout {
     /// The dimensions in reverse order.
     Swapped,
     /// Stride 0 in all dimensions.
-    Stretched,
+    Broadcast,
     /// Every other element.
     Gaps,
 }
@@ -110,7 +110,7 @@ fn tensor(dtype: DType, shape: &[i64], layout: Layout, from: usize) -> Tensor {
     let laid_out = match layout {
         Layout::Plain => shape.to_vec(),
         Layout::Swapped => shape.iter().rev().copied().collect(),
-        Layout::Stretched => vec![1; shape.len()],
+        Layout::Broadcast => vec![1; shape.len()],
         Layout::Gaps => shape.iter().map(|n| n * 2).collect(),
     };
     let n: usize = laid_out.iter().product::<i64>() as usize;
@@ -118,7 +118,7 @@ fn tensor(dtype: DType, shape: &[i64], layout: Layout, from: usize) -> Tensor {
     match layout {
         Layout::Plain => base,
         Layout::Swapped => base.permute(&(0..shape.len()).rev().collect::<Vec<_>>()),
-        Layout::Stretched => base.broadcast_to(shape).expect("ones are stretched"),
+        Layout::Broadcast => base.broadcast_to(shape).expect("ones are stretched"),
         Layout::Gaps => (0..shape.len()).fold(base, |view, dim| view.narrow(dim, 0, shape[dim], 2)),
     }
 }

@@ -32,7 +32,7 @@ impl Smith {
     }
 
     fn perhaps_turned(&mut self, n: i64) -> Option<Known> {
-        let (a, b) = (self.reals(&[n, n]), self.reals(&[n, n]));
+        let (a, b) = (self.floats(&[n, n]), self.floats(&[n, n]));
         let product = self.made_of("aten::mm", &[a, b])?;
         if self.chance(3) { self.of("aten::t", &product) } else { Some(product) }
     }
@@ -45,8 +45,8 @@ impl Smith {
     /// Many products with a common factor; the other factor of one depends on a write after the
     /// first product.
     pub(super) fn factors_between_writes(&mut self) -> Option<()> {
-        let (common, left) = (self.reals(&[2, 3]), self.chance(2));
-        let (first, second) = (self.reals(&[3, 2]), self.reals(&[3, 2]));
+        let (common, left) = (self.floats(&[2, 3]), self.chance(2));
+        let (first, second) = (self.floats(&[3, 2]), self.floats(&[3, 2]));
         let memory = self.rectified(&second)?;
         let (at, writes) = (1 + self.draws.below(7), !self.chance(4));
         for i in 0..8 + self.draws.below(2) {
@@ -68,7 +68,7 @@ impl Smith {
     /// An exception of the program between products with a common factor, followed by a product
     /// that fails.
     pub(super) fn products_around_a_raise(&mut self) -> Option<()> {
-        let (common, other, misfit) = (self.reals(&[2, 3]), self.reals(&[3, 2]), self.untold(&[4, 2], DType::Float));
+        let (common, other, misfit) = (self.floats(&[2, 3]), self.floats(&[3, 2]), self.untold(&[4, 2], DType::Float));
         let always = self.given(IValue::Bool(true), Type::bool());
         for _ in 0..4 {
             let product = self.product_with(&common, &other, true)?;
@@ -104,7 +104,7 @@ impl Smith {
     }
 
     /// A product and a summand that may be larger than it: types contain no sizes.
-    pub(super) fn sizes_not_told(&mut self) -> Option<()> {
+    pub(super) fn sizes_not_reported(&mut self) -> Option<()> {
         let rows = self.draws.int(1, 3);
         let (a, b, other) = (self.half_told(&[1, 3]), self.half_told(&[3, 4]), self.half_told(&[rows, 4]));
         let product = self.made_of("aten::mm", &[a.clone(), b.clone()])?;
@@ -135,7 +135,7 @@ impl Smith {
     /// A linear layer or a near miss: with scale factors, a write in between, a product with other
     /// users.
     pub(super) fn nearly_linear(&mut self) -> Option<()> {
-        let (x, weight, bias) = (self.reals(&[2, 3]), self.reals(&[4, 3]), self.reals(&[4]));
+        let (x, weight, bias) = (self.floats(&[2, 3]), self.floats(&[4, 3]), self.floats(&[4]));
         let x = self.rectified(&x)?;
         let turned = self.of("aten::t", &weight)?;
         let [beta, alpha] = [self.draws.int(1, 3), self.draws.int(1, 3)].map(IValue::Int);

@@ -25,7 +25,7 @@ impl Smith {
     /// The halves of a computed value, with broadcasting, without it, or random. Its operands may
     /// be written.
     pub(super) fn computed_and_divided(&mut self) -> Option<()> {
-        let (x, shape) = (self.reals(&[2, 4]), self.pick(&[&[2, 4][..], &[4], &[3, 2, 4]]));
+        let (x, shape) = (self.floats(&[2, 4]), self.pick(&[&[2, 4][..], &[4], &[3, 2, 4]]));
         let dtype = self.pick(&[DType::Float, DType::Double]);
         let y = self.untold(shape, dtype);
         let x = self.of("aten::abs", &x)?;
@@ -55,7 +55,7 @@ impl Smith {
 
     /// Chunks of one matrix by rows and by columns.
     pub(super) fn divided_both_ways(&mut self) -> Option<()> {
-        let x = self.reals(&[2, 2]);
+        let x = self.floats(&[2, 2]);
         let other = if self.chance(3) { 0 } else { 1 };
         let ([a, b], [c, d]) = (self.two_parts(&x, 0)?, self.two_parts(&x, other)?);
         let (rows, columns) = (self.sum(&a, &b)?, self.sum(&c, &d)?);
@@ -65,7 +65,7 @@ impl Smith {
 
     /// A size query on an intermediate value.
     pub(super) fn size_on_the_way(&mut self) -> Option<()> {
-        let (x, shape) = (self.reals(&[2, 4]), self.pick(&[&[4][..], &[3, 2, 4], &[3, 2, 4]]));
+        let (x, shape) = (self.floats(&[2, 4]), self.pick(&[&[4][..], &[3, 2, 4], &[3, 2, 4]]));
         let y = self.untold(shape, DType::Double);
         let kind = self.pick(&["aten::type_as", "aten::type_as", "aten::mul"]);
         let between = self.made_of(kind, &[x, y])?;
@@ -77,7 +77,7 @@ impl Smith {
 
     /// An element of a list is written before the list is concatenated.
     pub(super) fn joined_after_a_write(&mut self) -> Option<()> {
-        let (x, y) = (self.reals(&[2, 4]), self.reals(&[2, 4]));
+        let (x, y) = (self.floats(&[2, 4]), self.floats(&[2, 4]));
         let (a, b) = (self.made_of("aten::mul", &[x.clone(), y.clone()])?, self.made_of("aten::mul", &[y, x])?);
         let list = self.list(&[a.clone(), b], Type::tensor())?;
         if !self.chance(3) {
@@ -90,7 +90,7 @@ impl Smith {
 
     /// Random operators among pointwise ones.
     pub(super) fn drawn_on_the_way(&mut self) -> Option<()> {
-        let x = self.reals(&[2, 4]);
+        let x = self.floats(&[2, 4]);
         let like = self.of("aten::abs", &x)?;
         let drawn = self.drawn_like(&like)?;
         let product = self.made_of("aten::mul", &[drawn, x])?;

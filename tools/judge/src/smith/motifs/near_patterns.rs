@@ -6,7 +6,7 @@ impl Smith {
     /// A rectified and transposed matrix, with a write before the transposition, or another use of
     /// the matrix.
     pub(super) fn rectified_and_turned(&mut self) -> Option<()> {
-        let x = self.reals(&[2, 3]);
+        let x = self.floats(&[2, 3]);
         let x = self.of("aten::tanh", &x)?;
         let positive = self.rectified(&x)?;
         if self.chance(2) {
@@ -21,7 +21,7 @@ impl Smith {
 
     /// Several rectifications: matches of two patterns overlap.
     pub(super) fn rectified_often(&mut self) -> Option<()> {
-        let x = self.reals(&[2, 3]);
+        let x = self.floats(&[2, 3]);
         let mut last = self.of("aten::tanh", &x)?;
         for _ in 0..2 + self.draws.below(3) {
             last = self.rectified(&last)?;
@@ -34,7 +34,7 @@ impl Smith {
 
     /// A double negation has an equal value but different memory.
     pub(super) fn negated_twice(&mut self) -> Option<()> {
-        let x = self.reals(&[2, 3]);
+        let x = self.floats(&[2, 3]);
         let x = self.of("aten::tanh", &x)?;
         let negated = self.of("aten::neg", &x)?;
         if self.chance(3) {

@@ -14,7 +14,7 @@ impl Smith {
     }
 
     /// A float compared with an int is not an int.
-    pub(super) fn real_compared(&mut self) -> Option<()> {
+    pub(super) fn float_compared(&mut self) -> Option<()> {
         let value = self.pick(&[3.0, 3.0, 2.5]);
         let (real, three) = (self.unknown(IValue::Float(value)), self.constant(IValue::Int(3)));
         let kind = self.pick(&["aten::eq", "aten::ne"]);
@@ -43,7 +43,7 @@ impl Smith {
     }
 
     /// A float minus a zero of either sign.
-    pub(super) fn real_less_zero(&mut self) -> Option<()> {
+    pub(super) fn float_less_zero(&mut self) -> Option<()> {
         let values = [self.pick(&[-0.0, -0.0, 0.0, 1.5]), self.pick(&[-0.0, -0.0, 0.0])];
         let (real, zero) = (self.unknown(IValue::Float(values[0])), self.constant(IValue::Float(values[1])));
         let difference = self.made_of("aten::sub", &[real, zero])?;
@@ -52,7 +52,7 @@ impl Smith {
 
     /// Consecutive `_grad_sum_to_size` operators, where the last size may be None.
     pub(super) fn summed_to_sizes(&mut self) -> Option<()> {
-        let x = self.reals(&[2, 3]);
+        let x = self.floats(&[2, 3]);
         let list = |sizes: &[i64]| IValue::list(sizes.iter().map(|&n| IValue::Int(n)));
         let sizes = self.constant(list(&[1, 3]));
         let inner = self.made_of("aten::_grad_sum_to_size", &[x, sizes])?;
@@ -64,7 +64,7 @@ impl Smith {
     }
 
     /// `x / 1`, `x · 1`, `x ¹` of integers.
-    pub(super) fn neutral_of_whole_numbers(&mut self) -> Option<()> {
+    pub(super) fn neutral_of_integers(&mut self) -> Option<()> {
         let dtype = self.pick(&[DType::Long, DType::Int, DType::Float]);
         let one = self.pick(&[IValue::Int(1), IValue::Int(1), IValue::Float(1.0)]);
         let (x, one) = (self.told(&[3], dtype), self.constant(one));
@@ -125,7 +125,7 @@ impl Smith {
 
     /// Two equal attention operators, with or without dropout.
     pub(super) fn attended_twice(&mut self) -> Option<()> {
-        let x = self.reals(&[1, 2, 3, 2]);
+        let x = self.floats(&[1, 2, 3, 2]);
         let rate = self.pick(&[0.5, 0.5, 0.25, 0.0]);
         let (rate, none, no) =
             (self.constant(IValue::Float(rate)), self.constant(IValue::None), self.constant(IValue::Bool(false)));
@@ -148,7 +148,7 @@ impl Smith {
         let operands: Vec<Known> = [sizes, half, dtype].into_iter().chain(more).collect();
         let rates = self.made_of("aten::full", &operands)?;
         let drawn = self.made_of("aten::bernoulli", &[rates, none])?;
-        let x = self.reals(&[8]);
+        let x = self.floats(&[8]);
         let sum = self.sum(&x, &drawn)?;
         self.see(&sum)
     }
@@ -204,7 +204,7 @@ impl Smith {
 
     /// Sums, differences and products of unknown numbers, integers or floats: rules that apply to
     /// one of them only.
-    pub(super) fn whole_numbers_in_patterns(&mut self) -> Option<()> {
+    pub(super) fn integers_in_patterns(&mut self) -> Option<()> {
         let whole = self.chance(2);
         let number = |smith: &mut Smith, n: f64| match whole {
             true => smith.unknown(IValue::Int(n as i64)),

@@ -8,7 +8,7 @@ use jitopt_core::types::Type;
 impl Smith {
     /// A branch returns the same memory as two results; one of them is written.
     pub(super) fn branch_of_two_names(&mut self) -> Option<()> {
-        let (x, flag) = (self.reals(&[2, 3]), self.flag());
+        let (x, flag) = (self.floats(&[2, 3]), self.flag());
         let view = self.pick(&["aten::t", "aten::alias", "aten::neg"]);
         let both = self.either(&flag, &|smith, is_then| {
             let kind = if is_then { "aten::relu" } else { "aten::tanh" };
@@ -23,7 +23,7 @@ impl Smith {
 
     /// An in-place operator keeps the element type of its destination, whatever the source is.
     pub(super) fn written_in_wider_elements(&mut self) -> Option<()> {
-        let (x, wider) = (self.reals(&[2]), self.told(&[2], DType::Double));
+        let (x, wider) = (self.floats(&[2]), self.told(&[2], DType::Double));
         let memory = self.rectified(&x)?;
         let one = self.one();
         let written = match self.draws.below(3) {
@@ -108,7 +108,7 @@ impl Smith {
 
     /// Two equal nodes in a returned tuple: two tensors that may be written independently.
     pub(super) fn held_by_a_tuple(&mut self) -> Option<()> {
-        let x = self.reals(&[2]);
+        let x = self.floats(&[2]);
         let twice = [self.of("aten::neg", &x)?, self.of("aten::neg", &x)?];
         let types = [self.graph.ty(twice[0].0), self.graph.ty(twice[1].0)];
         let tuple = self.unrun("prim::TupleConstruct", &[twice[0].0, twice[1].0], Type::tuple(&types));
@@ -130,7 +130,7 @@ impl Smith {
 
     /// A call or a fork returns memory of its argument, and may write to it; so may the caller.
     pub(super) fn handed_back(&mut self) -> Option<()> {
-        let (x, forks) = (self.reals(&[2]), self.chance(2));
+        let (x, forks) = (self.floats(&[2]), self.chance(2));
         let memory = self.rectified(&x)?;
         let same = self.by_call(&memory, forks)?;
         if self.chance(2) {

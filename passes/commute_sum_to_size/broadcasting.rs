@@ -50,7 +50,7 @@ impl Extent {
     }
 
     /// Whether a tensor of this shape broadcasts to `to` without enlarging it.
-    pub(super) fn stretches_to(&self, to: &Extent) -> bool {
+    pub(super) fn broadcasts_to(&self, to: &Extent) -> bool {
         let inside = |atoms: &Rc<[Value]>| {
             atoms.is_empty()
                 || to.atoms.as_ref().is_some_and(|all| atoms.iter().all(|atom| all.binary_search(atom).is_ok()))
@@ -58,7 +58,7 @@ impl Extent {
         self.atoms.as_ref().is_some_and(inside) || self.fits(to).unwrap_or(false)
     }
 
-    /// As `stretches_to`, decided by types.
+    /// As `broadcasts_to`, decided by types.
     fn fits(&self, to: &Extent) -> Option<bool> {
         let (own, to) = (self.dims.as_ref()?, to.dims.as_ref()?);
         let fits = |(own, to): (&Dim, &Dim)| match (own, to) {
@@ -99,8 +99,8 @@ impl Size {
     pub(super) fn keeps(&self, tensor: &Extent) -> bool {
         match self {
             Size::Nothing => true,
-            Size::Of(own) | Size::Unless(own, _) => tensor.stretches_to(own),
-            Size::Unknown(_) => tensor.stretches_to(&Extent::of_numbers(&[])),
+            Size::Of(own) | Size::Unless(own, _) => tensor.broadcasts_to(own),
+            Size::Unknown(_) => tensor.broadcasts_to(&Extent::of_numbers(&[])),
         }
     }
 
@@ -170,7 +170,7 @@ impl Extents {
         };
         match db.has_writers(output) {
             true => Extent::default(),
-            false => stretched(operands.map(|i| self.extent(graph, graph.input(node, i)))),
+            false => broadcast(operands.map(|i| self.extent(graph, graph.input(node, i)))),
         }
     }
 
@@ -227,7 +227,7 @@ impl Extents {
 }
 
 /// The shape that several shapes are broadcast to.
-fn stretched(all: impl Iterator<Item = Extent>) -> Extent {
+fn broadcast(all: impl Iterator<Item = Extent>) -> Extent {
     let (mut atoms, mut sizes): (Option<Vec<Value>>, Option<Vec<i64>>) = (Some(Vec::new()), Some(Vec::new()));
     for extent in all {
         match (&mut atoms, &extent.atoms) {

@@ -5,14 +5,14 @@
 //! not be the last one of the space. Values computed elementwise from it have the same axis map,
 //! and the operand of the reduction has not; where a value would need both maps there is no kernel.
 
-use super::folds::{Axes, asides, axes, is_of_channels, keeps, recipes_of};
+use super::reduced_dims::{Axes, axes, column_reductions, is_of_channels, keeps, recipes_of};
 use crate::ir::{Graph, Node, Value};
 use crate::symbol::prim;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The map from the dimensions of a value to those of the iteration space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Frame {
+pub enum AxisMap {
     /// The last dimension to the last one, and so on.
     Whole,
     /// The same, without the reduced dimensions.
@@ -27,49 +27,49 @@ pub struct Clash(pub String);
 
 /// The axis maps of the values of a section.
 #[derive(Debug, Default)]
-pub struct Frames {
+pub struct AxisMaps {
     /// Values that lack the reduced dimensions.
     kept: FxHashSet<Value>,
     /// Zero-dimensional values, which are compatible with every map.
     free: FxHashSet<Value>,
     /// Secondary reductions, over other dimensions than the main ones.
-    aside: FxHashSet<Value>,
+    column_reduction: FxHashSet<Value>,
 }
 
-impl Frames {
+impl AxisMaps {
     /// Computes the axis maps of a section.
     ///
     /// # Errors
     /// A value that needs both axis maps.
-    pub fn of(section: &Graph) -> Result<Frames, Clash> {
-        let folds = |node| !recipes_of(section, node).is_empty();
-        if !section.nodes(section.root()).any(folds) {
-            return Ok(Frames::default());
+    pub fn of(section: &Graph) -> Result<AxisMaps, Clash> {
+        let reduces = |node| !recipes_of(section, node).is_empty();
+        if !section.nodes(section.root()).any(reduces) {
+            return Ok(AxisMaps::default());
         }
-        let (parent, frame, free) = (FxHashMap::default(), FxHashMap::default(), FxHashSet::default());
-        let aside = asides(section).into_iter().collect();
-        let mut framing = Framing { section, parent, frame, free, aside };
+        let (parent, axis_map, free) = (FxHashMap::default(), FxHashMap::default(), FxHashSet::default());
+        let column_reduction = column_reductions(section).into_iter().collect();
+        let mut mapping = Mapping { section, parent, axis_map, free, column_reduction };
         for node in section.nodes(section.root()) {
-            framing.node(node)?;
+            mapping.node(node)?;
         }
         let mut kept = FxHashSet::default();
         for output in section.nodes(section.root()).flat_map(|node| section.outputs(node)) {
-            let class = framing.find(output);
-            if framing.frame.get(&class) == Some(&Frame::Kept) {
+            let class = mapping.find(output);
+            if mapping.axis_map.get(&class) == Some(&AxisMap::Kept) {
                 kept.insert(output);
             }
         }
-        Ok(Frames { kept, free: framing.free, aside: framing.aside })
+        Ok(AxisMaps { kept, free: mapping.free, column_reduction: mapping.column_reduction })
     }
 
     /// The axis map of a value that the section computes.
-    pub fn frame(&self, value: Value) -> Frame {
-        if self.kept.contains(&value) || self.is_free(value) { Frame::Kept } else { Frame::Whole }
+    pub fn axis_map(&self, value: Value) -> AxisMap {
+        if self.kept.contains(&value) || self.is_free(value) { AxisMap::Kept } else { AxisMap::Whole }
     }
 
     /// Whether a value is a secondary reduction.
-    pub fn is_aside(&self, value: Value) -> bool {
-        self.aside.contains(&value)
+    pub fn is_column_reduction(&self, value: Value) -> bool {
+        self.column_reduction.contains(&value)
     }
 
     /// Whether a value is zero-dimensional because all dimensions were reduced.
@@ -79,18 +79,18 @@ impl Frames {
 }
 
 /// Values that are combined elementwise, in equivalence classes.
-struct Framing<'g> {
+struct Mapping<'g> {
     section: &'g Graph,
     parent: FxHashMap<Value, Value>,
     /// The axis map of a class, where it is known.
-    frame: FxHashMap<Value, Frame>,
+    axis_map: FxHashMap<Value, AxisMap>,
     /// Zero-dimensional values, which are compatible with every map.
     free: FxHashSet<Value>,
     /// Secondary reductions, which nothing reads.
-    aside: FxHashSet<Value>,
+    column_reduction: FxHashSet<Value>,
 }
 
-impl Framing<'_> {
+impl Mapping<'_> {
     fn find(&mut self, value: Value) -> Value {
         let mut root = value;
         while let Some(&parent) = self.parent.get(&root) {
@@ -105,19 +105,19 @@ impl Framing<'_> {
     fn unite(&mut self, a: Value, b: Value) -> Result<(), Clash> {
         let (a, b) = (self.find(a), self.find(b));
         if a != b {
-            let frame = self.frame.get(&b).copied();
+            let axis_map = self.axis_map.get(&b).copied();
             self.parent.insert(b, a);
-            if let Some(frame) = frame {
-                self.is(a, frame)?;
+            if let Some(axis_map) = axis_map {
+                self.is(a, axis_map)?;
             }
         }
         Ok(())
     }
 
-    fn is(&mut self, value: Value, frame: Frame) -> Result<(), Clash> {
+    fn is(&mut self, value: Value, axis_map: AxisMap) -> Result<(), Clash> {
         let class = self.find(value);
-        match self.frame.insert(class, frame) {
-            Some(other) if other != frame => {
+        match self.axis_map.insert(class, axis_map) {
+            Some(other) if other != axis_map => {
                 let name = self.section.name(value);
                 Err(Clash(format!(
                     "`%{name}` is combined both with values before a reduction and with reduced values that lack its dimensions"
@@ -139,19 +139,19 @@ impl Framing<'_> {
         let output = section.output(node, 0);
         if !recipes_of(section, node).is_empty() {
             for (i, value) in section.inputs(node).enumerate().filter(|(_, value)| section.ty(*value).is_tensor()) {
-                let frame = if is_of_channels(section, node, i) { Frame::Kept } else { Frame::Whole };
+                let axis_map = if is_of_channels(section, node, i) { AxisMap::Kept } else { AxisMap::Whole };
                 if self.is_computed(value) {
-                    self.is(value, frame)?;
+                    self.is(value, axis_map)?;
                 }
             }
             return section.outputs(node).enumerate().try_for_each(|(k, output)| match keeps(section, node, k) {
-                _ if self.aside.contains(&output) => Ok(()),
-                true => self.is(output, Frame::Whole),
+                _ if self.column_reduction.contains(&output) => Ok(()),
+                true => self.is(output, AxisMap::Whole),
                 false if axes(section, node) == Some(Axes::All) => {
                     self.free.insert(output);
                     Ok(())
                 }
-                false => self.is(output, Frame::Kept),
+                false => self.is(output, AxisMap::Kept),
             });
         }
         let tensors: Vec<Value> = section.inputs(node).filter(|&value| section.ty(value).is_tensor()).collect();

@@ -1,9 +1,12 @@
 //! Threads that help with launches, and linger.
 //!
-//! A launch of 100 us is not worth two threads when the second one has to be woken for it, and the first when that is done: each takes tens of microseconds, on virtual machines most. So a thread
-//! that is done looks for a while whether there is more, and whoever waits for shares of others looks before it sleeps. Pools of tasks do neither.
+//! A launch of 100 us is not worth two threads when the second one has to be woken for it, and the
+//! first when that is done: each takes tens of microseconds, on virtual machines most. So a thread
+//! that is done looks for a while whether there is more, and whoever waits for shares of others
+//! looks before it sleeps. Pools of tasks do neither.
 //!
-//! Nobody is waited for who has not begun: what a helper does not take its caller does. So several callers may have the same helpers, and a helper that comes too late finds nothing to do.
+//! Nobody is waited for who has not begun: what a helper does not take its caller does. So several
+//! callers may have the same helpers, and a helper that comes too late finds nothing to do.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -16,7 +19,8 @@ const LINGER: Duration = Duration::from_micros(100);
 /// How often a thread looks before it lets others run.
 const GLANCES: usize = 16;
 
-/// Does `work` for each share, on several threads. Thread `k` begins with the `k`-th part of the shares, the first is the calling one: so each finds in its caches what it had there before. Who
+/// Does `work` for each share, on several threads. Thread `k` begins with the `k`-th part of the
+/// shares, the first is the calling one: so each finds in its caches what it had there before. Who
 /// is done takes what others have left. All is done when this returns.
 ///
 /// # Panics
@@ -34,7 +38,7 @@ pub fn share_out(threads: usize, shares: usize, work: impl Fn(usize) + Send + Sy
     });
     call(&job, threads);
     job.help(0);
-    linger(|| job.is_done().then_some(()), threads);
+    spin(|| job.is_done().then_some(()), threads);
     assert!(!job.failed.load(Ordering::Relaxed), "a share of a launch failed");
 }
 
@@ -77,18 +81,18 @@ impl Job {
 
 /// A helper, and what it is asked to do next.
 struct Helper {
-    asked: Arc<Asked>,
+    request: Arc<Request>,
     thread: Thread,
 }
 
 #[derive(Default)]
-struct Asked {
+struct Request {
     /// Whether there is something, to be looked at often.
     any: AtomicBool,
     job: Mutex<Option<(usize, Arc<Job>)>>,
 }
 
-impl Asked {
+impl Request {
     /// The newest job. One before it that nobody took is done by its caller.
     fn post(&self, own: usize, job: Arc<Job>) {
         *self.job.lock().unwrap_or_else(PoisonError::into_inner) = Some((own, job));
@@ -112,27 +116,28 @@ fn call(job: &Arc<Job>, threads: usize) {
         }
     }
     for (helper, own) in helpers.iter().zip(1..threads) {
-        helper.asked.post(own, job.clone());
+        helper.request.post(own, job.clone());
         helper.thread.unpark();
     }
 }
 
 fn helper(mut threads: usize) -> Option<Helper> {
-    let asked = Arc::new(Asked::default());
-    let own = asked.clone();
+    let request = Arc::new(Request::default());
+    let own = request.clone();
     let serve = move || {
         loop {
-            let (place, job) = linger(|| own.take(), threads);
+            let (place, job) = spin(|| own.take(), threads);
             job.help(place);
             threads = job.begun.len();
         }
     };
     let spawned = thread::Builder::new().name("launches".to_owned()).spawn(serve).ok()?;
-    Some(Helper { asked, thread: spawned.thread().clone() })
+    Some(Helper { request, thread: spawned.thread().clone() })
 }
 
-/// Looks until there is something, and sleeps when it takes long, or at once where there are more threads than processors. Who gives something wakes this thread.
-fn linger<T>(mut look: impl FnMut() -> Option<T>, threads: usize) -> T {
+/// Looks until there is something, and sleeps when it takes long, or at once where there are more
+/// threads than processors. Who gives something wakes this thread.
+fn spin<T>(mut look: impl FnMut() -> Option<T>, threads: usize) -> T {
     let begin = Instant::now();
     loop {
         for _ in 0..GLANCES {

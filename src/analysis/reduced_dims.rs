@@ -2,7 +2,7 @@
 
 use crate::ir::{Attribute, Graph, Node, Value};
 use crate::ops;
-use crate::ops::recipes::{Fold, Making, OPTIONAL, Over, Recipe, recipes};
+use crate::ops::recipes::{Making, OPTIONAL, Over, Recipe, ReduceOp, recipes};
 use crate::ops::schema::Schema;
 use crate::symbol::{attr, prim};
 use crate::types::Type;
@@ -32,7 +32,7 @@ pub fn overload(graph: &Graph, node: Node) -> Option<(&'static Schema, &'static 
     let all = recipes(schema);
     // Up to 1.6 argmax and argmin found the last of several equal elements.
     let is_known = !all.is_empty() && schema.returns.len() == graph.num_outputs(node);
-    let is_known = is_known && (graph.era == Era::V2 || !all.iter().any(|recipe| recipe.finds_places()));
+    let is_known = is_known && (graph.era == Era::V2 || !all.iter().any(|recipe| recipe.finds_indices()));
     is_known.then_some((schema, all))
 }
 
@@ -95,7 +95,7 @@ pub fn is_beside(graph: &Graph, value: Value) -> bool {
 }
 
 /// Whether a value is the result of a reduction, and not an elementwise result of the same node.
-pub fn is_folded(graph: &Graph, value: Value) -> bool {
+pub fn is_reduced(graph: &Graph, value: Value) -> bool {
     let Some(node) = graph.definer(value) else { return false };
     let Some(recipe) = recipes_of(graph, node).first() else { return false };
     recipe.over == Over::Dims || graph.output(node, 0) != value
@@ -159,36 +159,36 @@ pub fn same_axes(a: (&Graph, Node), b: (&Graph, Node)) -> bool {
 }
 
 /// Whether a node is a sum that is not known to have integer elements.
-pub fn is_sum_of_reals(graph: &Graph, node: Node) -> bool {
-    let is_sum = |recipe: &&Recipe| recipe.lines.len() == 1 && recipe.lines[0].1 == Making::Whole(Fold::Sum);
+pub fn is_float_sum(graph: &Graph, node: Node) -> bool {
+    let is_sum = |recipe: &&Recipe| recipe.lines.len() == 1 && recipe.lines[0].1 == Making::Whole(ReduceOp::Sum);
     let dtype = |value: Value| graph.ty(value).as_tensor().and_then(|ty| ty.dtype);
     recipes_of(graph, node).first().is_some_and(is_sum) && dtype(graph.output(node, 0)).is_none_or(|ty| ty.is_float())
 }
 
 /// Whether a node of a section is a floating point sum that nothing in the section reads, so that
 /// it may be a secondary reduction over other dimensions.
-pub fn may_be_aside(section: &Graph, node: Node) -> bool {
+pub fn may_be_column_reduction(section: &Graph, node: Node) -> bool {
     let is_result = |user: Node| section.num_outputs(user) == 0;
-    is_sum_of_reals(section, node) && section.users(section.output(node, 0)).all(is_result)
+    is_float_sum(section, node) && section.users(section.output(node, 0)).all(is_result)
 }
 
 /// Whether a node computes a scan (cumulative sum or product).
 pub fn runs(graph: &Graph, node: Node) -> bool {
-    recipes_of(graph, node).iter().any(|recipe| recipe.lines.iter().any(|line| matches!(line.1, Making::Running(_))))
+    recipes_of(graph, node).iter().any(|recipe| recipe.lines.iter().any(|line| matches!(line.1, Making::Scan(_))))
 }
 
 /// The reduction of a section that determines its reduced dimensions: one that cannot be secondary,
 /// otherwise the first.
-pub fn leading_fold(section: &Graph) -> Option<Node> {
-    let folds = || section.nodes(section.root()).filter(|&node| !recipes_of(section, node).is_empty());
-    folds().find(|&node| !may_be_aside(section, node)).or_else(|| folds().next())
+pub fn leading_reduction(section: &Graph) -> Option<Node> {
+    let reduces = || section.nodes(section.root()).filter(|&node| !recipes_of(section, node).is_empty());
+    reduces().find(|&node| !may_be_column_reduction(section, node)).or_else(|| reduces().next())
 }
 
 /// The secondary reductions of a section.
-pub fn asides(section: &Graph) -> Vec<Value> {
-    let Some(leading) = leading_fold(section) else { return Vec::new() };
+pub fn column_reductions(section: &Graph) -> Vec<Value> {
+    let Some(leading) = leading_reduction(section) else { return Vec::new() };
     let is_other = |&node: &Node| {
-        node != leading && may_be_aside(section, node) && !same_axes((section, node), (section, leading))
+        node != leading && may_be_column_reduction(section, node) && !same_axes((section, node), (section, leading))
     };
     let others = section.nodes(section.root()).filter(is_other).map(|node| section.output(node, 0));
     let beside = section.nodes(section.root()).filter_map(|node| besides(section, node)).flat_map(|(all, _)| all);
