@@ -10,6 +10,9 @@ use crate::types::{Dim, Type};
 use demands::Axis;
 use std::collections::BTreeMap;
 
+/// The largest parameter of a layer for which operands are proposed: products of larger ones overflow.
+const LARGEST: u64 = 1 << 30;
+
 mod demands;
 mod recurrences;
 pub(super) mod subscripts;
@@ -73,17 +76,19 @@ impl Layer<'_> {
     }
 
     fn int(&self, formal: &str) -> Option<i64> {
-        self.graph.constant_int(self.operand(formal)?)
+        self.graph.constant_int(self.operand(formal)?).filter(|n| n.unsigned_abs() <= LARGEST)
     }
 
     /// A list whose elements are constants in the text.
     fn ints(&self, formal: &str) -> Option<Dims> {
         let list = self.operand(formal)?;
         if let Some(Some(Attribute::List(parts))) = self.graph.constant(list) {
-            return parts.iter().map(Attribute::as_int).collect();
+            let part = |part: &Attribute| part.as_int().filter(|n| n.unsigned_abs() <= LARGEST);
+            return parts.iter().map(part).collect();
         }
         let made = self.graph.definer(list).filter(|&node| self.graph.kind(node) == prim::LIST_CONSTRUCT)?;
-        self.graph.inputs(made).map(|value| self.graph.constant_int(value)).collect()
+        let part = |value| self.graph.constant_int(value).filter(|n: &i64| n.unsigned_abs() <= LARGEST);
+        self.graph.inputs(made).map(part).collect()
     }
 
     /// A size of the output, if its type declares it.

@@ -5,7 +5,7 @@
 //! convolution is the reverse: the gradient of a convolution.
 
 use super::elements::{by_kind, check, placed};
-use super::spatial::{Axis, Window, parameter, runs, sizes, volume, window};
+use super::spatial::{Axis, LARGEST, Window, parameter, runs, sizes, volume, window};
 use crate::interpreter::call::{Answer, Call, one, several};
 use crate::interpreter::ivalue::IValue;
 use crate::interpreter::library::Row;
@@ -255,7 +255,9 @@ fn parameters(call: &Call, weight: &Tensor, transposed: Option<bool>) -> Result<
         }
     };
     let groups = if has("groups") { call.int("groups")? } else { 1 };
+    // More groups than channels cannot be; a number beyond that would overflow below.
     check(groups > 0, || "non-positive groups is not supported".to_owned())?;
+    check(groups <= LARGEST, || format!("groups should be at most {LARGEST}, but got {groups}"))?;
     let transposed = transposed.map_or_else(|| call.bool("transposed"), Ok)?;
     let extra = optional("output_padding", 0, 0)?;
     Ok(Parameters { stride, before, after, dilation, extra, groups, transposed })
@@ -264,7 +266,7 @@ fn parameters(call: &Call, weight: &Tensor, transposed: Option<bool>) -> Result<
 /// The convolution of a batch, and the shape of its result.
 fn shape_of(x: &Tensor, weight: &Tensor, p: &Parameters) -> Result<(Shape, Vec<i64>), Stop> {
     let n = weight.rank() - 2;
-    let channels = if p.transposed { weight.size(0) } else { weight.size(1) * p.groups };
+    let channels = if p.transposed { weight.size(0) } else { weight.size(1).saturating_mul(p.groups) };
     check(x.size(1) == channels && weight.size(0) % p.groups == 0, || {
         format!(
             "Given groups={}, {}weight of size {:?}, expected input{:?} to have {channels} channels, but got {} channels instead",
@@ -306,7 +308,7 @@ fn shape_of(x: &Tensor, weight: &Tensor, p: &Parameters) -> Result<(Shape, Vec<i
         small: weight.size(0) as usize / groups,
         large: weight.size(1) as usize,
     };
-    let out_channels = if p.transposed { weight.size(1) * p.groups } else { weight.size(0) };
+    let out_channels = if p.transposed { weight.size(1).saturating_mul(p.groups) } else { weight.size(0) };
     let spatial = axes.iter().map(|axis| if p.transposed { axis.input } else { axis.output });
     let out: Vec<i64> = [x.size(0), out_channels].into_iter().chain(spatial).collect();
     layout::checked(&out)?;

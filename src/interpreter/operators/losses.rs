@@ -180,6 +180,8 @@ fn binary_cross_entropy_with_logits(call: &Call) -> Answer {
 fn poisson_nll_loss(call: &Call) -> Answer {
     let (x, y) = (call.tensor("input")?, call.tensor("target")?);
     let (log_input, full, eps) = (call.bool("log_input")?, call.bool("full")?, call.float("eps")?);
+    // 1.3 adds the term to a copy of the losses, so `full` has no effect.
+    let full = full && call.release() >= Release(1, 4);
     let stirling = |y: f64| match full && y > 1.0 {
         true => y * y.ln() - y + 0.5 * (std::f64::consts::TAU * y).ln(),
         false => 0.0,

@@ -85,7 +85,7 @@ fn taps(window: &Window) -> impl Iterator<Item = (i64, i64, i64)> + use<> {
 }
 
 /// The largest accepted parameter, so that sums and products of two of them do not overflow.
-const LARGEST: i64 = 1 << 30;
+pub(super) const LARGEST: i64 = 1 << 30;
 
 /// A parameter with one number per dimension, each at least `least`. An empty list means `missing`.
 pub(super) fn parameter(call: &Call, name: &str, n: usize, least: i64, missing: &[i64]) -> Result<Vec<i64>, Stop> {

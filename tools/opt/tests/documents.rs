@@ -39,6 +39,7 @@ fn root() -> PathBuf {
 fn documents() -> io::Result<Vec<PathBuf>> {
     let guide = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("guide"))?;
     let mut found: Vec<PathBuf> = guide.map(|entry| entry.map(|entry| entry.path())).collect::<io::Result<_>>()?;
+    found.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
     found.push(root().join("README.md"));
     found.sort();
     Ok(found)

@@ -4,9 +4,10 @@
 mod new_pass;
 mod sizes;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
+use jitopt_tidy::documents;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, Stdio};
 
 const HELP: &str = "\
 cargo xtask check                     run all checks of ci/check.sh
@@ -99,15 +100,27 @@ fn format(root: &Path) -> Result<()> {
 }
 
 fn bless(root: &Path, filter: Option<&str>) -> Result<()> {
-    let mut tests = Command::new("cargo");
-    tests.args(["run", "--quiet", "--package", "jitopt", "--", "test", "testdata", "--bless"]);
-    let status = tests.args(filter.map(|filter| format!("--filter={filter}"))).current_dir(root).status()?;
+    let jitopt = |arguments: &[&str]| {
+        let mut command = Command::new("cargo");
+        command.args(["run", "--package", "jitopt", "--"]).args(arguments).current_dir(root);
+        command
+    };
+    let mut tests = jitopt(&["test", "testdata", "--bless"]);
+    let status = tests.args(filter.map(|filter| format!("--filter={filter}"))).status()?;
     ensure!(status.success(), Told);
-    let generated =
-        [["jitopt-tidy", "--test=tidy", "lists_the_passes"], ["jitopt", "--test=coverage_matrix", "document"]];
-    for arguments in generated {
-        let mut test = Command::new("cargo");
-        run(test.args(["test", "--quiet", "--package"]).args(arguments).env("BLESS", "1").current_dir(root))?;
+    let listed = jitopt(&["--list-passes=markdown"]).stderr(Stdio::null()).output()?;
+    let path = root.join(documents::PASS_CHAPTER);
+    let text = std::fs::read_to_string(&path)?;
+    let new = documents::with_pass_list(&text, &String::from_utf8(listed.stdout)?);
+    let new = new.with_context(|| format!("{} has no two markers", path.display()))?;
+    if new != text {
+        std::fs::write(&path, new)?;
+    }
+    // The other generated texts take minutes, and no single test concerns them.
+    if filter.is_none() {
+        let mut tests = Command::new("cargo");
+        tests.args(["test", "--package", "jitopt", "--test=coverage_matrix", "--test=documents"]);
+        run(tests.env("BLESS", "1").current_dir(root))?;
     }
     Ok(())
 }
