@@ -342,7 +342,10 @@ impl Lowering<'_> {
                 known => known,
             },
             _ => {
-                return refuse(format!("`{}` with an element type that is known only at run time", cooking.recipe.kind));
+                return refuse(format!(
+                    "`{}` with an element type that is known only at run time",
+                    cooking.recipe.kind
+                ));
             }
         };
         let kind = own.arithmetic();
