@@ -284,7 +284,7 @@ impl Reader {
             "for" => self.repeat()?,
             "constants" => {
                 self.expect("(")?;
-                let value = self.next().parse().map_err(|_| "a kept constant is a whole number".to_owned())?;
+                let value = self.next().parse().map_err(|_| "a kept constant is an integer".to_owned())?;
                 self.expect(")")?;
                 Expr::Literal(Literal::Kept(value))
             }
@@ -359,9 +359,9 @@ fn negative(number: Expr) -> Expr {
 }
 
 fn literal(text: &str, local: bool) -> Result<Expr, String> {
-    let wrong = |_| format!("`{text}` is no number");
+    let wrong = |_| format!("`{text}` is not a number");
     Ok(Expr::Literal(match text.contains(['.', 'e']) {
         true => Literal::Float(text.parse().map_err(wrong)?, local),
-        false => Literal::Int(text.parse().map_err(|_| format!("`{text}` is no number"))?, local),
+        false => Literal::Int(text.parse().map_err(|_| format!("`{text}` is not a number"))?, local),
     }))
 }
