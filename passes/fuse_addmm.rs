@@ -107,12 +107,12 @@ fn fits(graph: &Graph, summand: Value, a: Value, b: Value) -> bool {
     let one_dtype = dtype(graph, summand).is_some() && [a, b].iter().all(|&v| dtype(graph, v) == dtype(graph, summand));
     let (Some(rows), Some(columns)) = (size(a, 2, 0), size(b, 2, 1)) else { return false };
     let Some(sizes) = graph.ty(summand).as_tensor().and_then(|tensor| tensor.sizes.as_ref()) else { return false };
-    let stretches = |from: Dim, to: Dim| from == Dim::Known(1) || from == to && to != Dim::Unknown;
+    let broadcasts = |from: Dim, to: Dim| from == Dim::Known(1) || from == to && to != Dim::Unknown;
     one_dtype
         && match sizes[..] {
             [] => true,
-            [n] => stretches(n, columns),
-            [m, n] => stretches(m, rows) && stretches(n, columns),
+            [n] => broadcasts(n, columns),
+            [m, n] => broadcasts(m, rows) && broadcasts(n, columns),
             _ => false,
         }
 }

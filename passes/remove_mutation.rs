@@ -272,7 +272,7 @@ pub(crate) fn keeps_elements(graph: &Graph, node: Node, kind: Symbol, trusting: 
 
 // ---- lists
 
-/// Folds the first change of a list into its construct, which moves there.
+/// Merges the first change of a list into its construct, which moves there.
 fn fold_into_list(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node, seen: &mut Seen) {
     let Some((list, change)) = change(graph, node) else { return };
     let construct = graph.definer(list).filter(|&definer| graph.kind(definer) == prim::LIST_CONSTRUCT);

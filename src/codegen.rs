@@ -1,18 +1,18 @@
-//! Kernels of fusion groups, and their text in C.
+//! Kernels of fusion groups, and their C source.
 //!
-//! - [`kernel`] the loop nest: what is loaded, computed and stored at each point of an iteration
+//! - [`kernel`] is the loop nest: what is loaded, computed and stored at each point of an iteration
 //!   space
-//! - [`lowering`] makes one of a section and the element types of its operands: promotion is
-//!   settled here
-//! - [`schedule`] cuts the computation into loops: what is of a row, what waits for a fold, one
-//!   transcendental function to a loop
-//! - [`c_form`] writes it as C, each statement beside its IR line; [`expressions`] are the
-//!   expressions in it, [`prelude`] the vector mathematics that it calls; [`whole_graph`] writes
-//!   all kernels of a graph
+//! - [`lowering`] builds a kernel from a section and the element types of its operands; type
+//!   promotion is resolved here
+//! - [`schedule`] splits the computation into loops: values computed once per row, values that
+//!   depend on a reduction, and one transcendental function per loop
+//! - [`c_form`] emits C, each statement with its IR line as a comment; [`expressions`] holds the
+//!   expressions, [`prelude`] the vector mathematics that they call; [`whole_graph`] emits all
+//!   kernels of a graph
 //!
-//! Nothing here knows sizes. A kernel is specialised by element types and by how it walks over its
-//! space ([`kernel::Traversal`]), so that a new shape needs no new text. The `runtime` finds those,
-//! compiles and launches.
+//! Sizes are unknown here. A kernel is specialised by element types and by its access patterns
+//! ([`kernel::Traversal`]), so that a new shape needs no new source. The `runtime` determines
+//! those, compiles and launches.
 
 pub mod c_form;
 pub mod expressions;

@@ -218,7 +218,7 @@ mod tests {
         graph_dump!("A title", "graph(%x : Tensor):\n  return (%x)\n");
         graph_update!("Moved {} to {}", 32, "x.1");
         graph_debug!("cannot remove {x}", x = 3);
-        tracing::info!("somebody else's");
+        tracing::info!("another event");
     }
 
     fn levels(text: &str) -> Vec<&str> {

@@ -1,21 +1,23 @@
 //! Compiles kernels and runs them on tensors.
 //!
-//! - [`backend`] answers the interpreter when it comes to a fusion group: it runs a kernel, or says
-//!   why the group runs unfused
+//! - [`backend`] is what the interpreter calls for a fusion group: it runs a kernel, or reports why
+//!   the group runs unfused
 //! - [`geometry`] maps operands into one iteration space and collapses its dimensions
-//! - `division` makes a few kernels of a group that one cannot run
-//! - `launch_plan` says how a group is launched on operands of some types, sizes and strides, and
-//!   keeps that; `prepared_launch` runs it
-//! - `destinations` is the memory that kernels write to: results, and totals of sums aside
-//! - [`caches`] tells how large the caches are: results of large launches go past them
-//! - [`toolchain`] finds a C compiler and runs it; [`disk_cache`] keeps what it made
-//! - `launching` shares a launch out among threads, which `thread_pool` keeps
-//! - [`loading`] opens what was compiled and calls it: the only room with `unsafe`, each block with
-//!   its contract
+//! - `division` splits a group that one kernel cannot run into a few kernels
+//! - `launch_plan` determines how a group is launched on operands of given types, sizes and
+//!   strides, and keeps that; `prepared_launch` runs it
+//! - `destinations` is the memory that kernels write to: results, and accumulators of column
+//!   reductions
+//! - [`caches`] determines the sizes of the caches: large launches write results with non-temporal
+//!   stores
+//! - [`toolchain`] finds a C compiler and runs it; [`disk_cache`] keeps compiled units
+//! - `launching` distributes a launch over the threads of `thread_pool`
+//! - [`loading`] opens compiled libraries and calls their functions: the only module with `unsafe`,
+//!   each block with its contract
 //!
-//! A kernel is known by its text, and the text by element types and access patterns, never by
-//! sizes: a new shape compiles nothing. Whatever is missing on the way, a compiler, a formula, a
-//! common shape, the interpreter runs the group as it is written.
+//! A kernel is identified by its source, and the source by element types and access patterns, never
+//! by sizes: a new shape compiles nothing. Where anything is missing (a compiler, a formula, a
+//! common shape) the interpreter runs the group as it is written.
 
 pub mod backend;
 pub mod caches;

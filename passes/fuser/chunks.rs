@@ -204,10 +204,10 @@ fn first_chunk_of(graph: &mut Graph, db: &mut AliasDb, chunk: Node, operand: Val
 /// Replaces a node that broadcasts and divides by operators that exist.
 fn write_out(graph: &mut Graph, db: &mut AliasDb, node: Node) {
     let operands: Vec<Value> = graph.inputs(node).collect();
-    let stretched = broadcast_to_common_shape(graph, node, &operands);
+    let broadcast = broadcast_to_common_shape(graph, node, &operands);
     let chunks = graph.num_outputs(node) / operands.len();
     let mut at = node;
-    for (i, operand) in stretched.into_iter().enumerate() {
+    for (i, operand) in broadcast.into_iter().enumerate() {
         let chunk = graph.create(prim::CONSTANT_CHUNK);
         graph.set_inputs(chunk, [operand].into_iter());
         for (name, value) in graph.attributes(node).to_vec() {

@@ -345,7 +345,7 @@ fn extents(call: &Call<'_>, n: usize) -> Vec<Extent> {
 fn extent(call: &Call<'_>) -> Option<Extent> {
     use Shape::*;
     match call.row.shape {
-        Unreported | Each(_) | Parted | EachAtLeast(_) | EachBroadcast | EachLike | Meshed => None,
+        Unreported | Each(_) | Split | EachAtLeast(_) | EachBroadcast | EachLike | Meshed => None,
         Of(_) | Listed(_) | Nth(_) | Counting(_) | AtLeast(_) | Nothing | RankVector | Channels(_) => {
             operand_sizes::extent(call)
         }
@@ -389,7 +389,7 @@ pub fn elements(call: &Call<'_>) -> Option<Vec<TensorType>> {
         device: device(call),
         ..TensorType::default()
     };
-    if call.row.shape == Shape::Parted {
+    if call.row.shape == Shape::Split {
         let dtype = element::of(call, 0);
         return Some(parting::extents(call)?.into_iter().map(|extent| typed((dtype, extent))).collect());
     }

@@ -1,4 +1,4 @@
-//! Expressions of C: formulas, conversions between element types, exact literals.
+//! C expressions: formulas, conversions between element types, exact literals.
 
 use super::kernel::{Input, Step};
 use crate::tensor::{DType, Kind, Scalar};
@@ -9,7 +9,7 @@ pub fn names(text: &str) -> impl Iterator<Item = &str> {
     tokens(text).filter(|token| token.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_'))
 }
 
-/// Words, numbers, and everything else character by character.
+/// Identifiers, numbers, and all other text character by character.
 fn tokens(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -22,7 +22,7 @@ fn tokens(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// A type of C that holds the elements of a type in memory.
+/// The C type of an element type in memory.
 pub fn memory_type(dtype: DType) -> &'static str {
     match dtype {
         DType::Char => "i8",
@@ -36,9 +36,9 @@ pub fn memory_type(dtype: DType) -> &'static str {
     }
 }
 
-/// The type that values of an element type are computed in. Truth values are as wide as floats:
-/// compilers make vectors of as many elements as fit of the narrowest type, and one of bytes would
-/// be four of floats. The gradient of the overlap of boxes, which compares a lot, took 2.9 times as
+/// The C type in which values of an element type are computed. Bools are as wide as floats:
+/// compilers choose the vector length by the narrowest type, and a vector of bytes would need four
+/// of floats. The gradient of the overlap of boxes, which has many comparisons, took 2.9 times as
 /// long with bytes.
 pub fn value_type(dtype: DType) -> &'static str {
     match dtype {
@@ -48,7 +48,7 @@ pub fn value_type(dtype: DType) -> &'static str {
     }
 }
 
-/// The formula of a step, with what `value` writes in the place of each operand.
+/// The formula of a step, with each operand replaced by the result of `value`.
 pub fn formula(step: &Step, value: impl Fn(&Input) -> String) -> String {
     let suffix = match value_type(step.computed) {
         "float" => "f",
@@ -79,7 +79,7 @@ pub fn formula(step: &Step, value: impl Fn(&Input) -> String) -> String {
     }
 }
 
-/// An element of memory as a value.
+/// Converts an element in memory to a value.
 pub fn widened(element: &str, dtype: DType) -> String {
     match dtype {
         DType::Half => format!("jo_from_half({element})"),
@@ -88,7 +88,7 @@ pub fn widened(element: &str, dtype: DType) -> String {
     }
 }
 
-/// A value as an element of memory.
+/// Converts a value to an element in memory.
 pub fn narrowed(value: String, dtype: DType) -> String {
     match dtype {
         DType::Half => format!("jo_to_half({value})"),
@@ -97,8 +97,8 @@ pub fn narrowed(value: String, dtype: DType) -> String {
     }
 }
 
-/// A value of one type as one of another: whole numbers wrap, reals are cut (to 32 bits at least),
-/// what is not 0 is true.
+/// Converts a value from one type to another: integers wrap, floats are truncated (to 32 bits at
+/// least), and everything but 0 is true.
 pub fn converted(value: &str, from: DType, to: DType) -> String {
     let is_real = |dtype: DType| dtype.arithmetic() == Some(Kind::Float);
     match to {
@@ -119,7 +119,7 @@ pub fn converted(value: &str, from: DType, to: DType) -> String {
     }
 }
 
-/// A number as a literal of a type, exactly.
+/// A number as an exact literal of a type.
 pub fn literal(scalar: Scalar, dtype: DType) -> String {
     let text = match dtype.arithmetic() {
         Some(Kind::Float) if dtype == DType::Double => float_literal(scalar.real(), scalar.real().to_string(), ""),
@@ -128,7 +128,7 @@ pub fn literal(scalar: Scalar, dtype: DType) -> String {
             float_literal(f64::from(x), x.to_string(), "f")
         }
         _ => match scalar.int() {
-            // Its absolute value is no number of the type.
+            // Its absolute value is out of range for the type.
             i64::MIN => "(-9223372036854775807LL - 1)".to_owned(),
             n if i32::try_from(n).is_err() => format!("{n}LL"),
             n => n.to_string(),
@@ -144,7 +144,7 @@ fn float_literal(x: f64, shortest: String, suffix: &str) -> String {
     if x.is_infinite() {
         return format!("{}__builtin_inf{suffix}()", if x < 0.0 { "-" } else { "" });
     }
-    // Numbers far from 1 are written with all their zeros otherwise.
+    // Numbers far from 1 would otherwise be written with all their zeros.
     let text = if x != 0.0 && !(1e-4..1e15).contains(&x.abs()) {
         match suffix {
             "f" => format!("{:e}", x as f32),
@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(real(0.1, DType::Half), "0.1f");
         assert_eq!(real(1.0, DType::Double), "1.0");
         assert_eq!(real(-2.5, DType::Double), "(-2.5)");
-        // Six digits do not tell these two apart, which once made one kernel of two.
+        // Six digits do not distinguish these two: two different kernels were once merged.
         assert_eq!(real(1.2345671, DType::Float), "1.234567f");
         assert_eq!(real(1.2345679, DType::Float), "1.2345679f");
         assert_eq!(real(1e-30, DType::Float), "1e-30f");
@@ -178,7 +178,7 @@ mod tests {
         assert_eq!(literal(Scalar::Int(i64::MIN), DType::Long), "(-9223372036854775807LL - 1)");
         assert_eq!(literal(Scalar::Int(1 << 40), DType::Long), "1099511627776LL");
         assert_eq!(literal(Scalar::Int(3), DType::Float), "3.0f");
-        // As PyTorch, a plain number is converted to the type of the tensor.
+        // As in PyTorch, a plain number is converted to the type of the tensor.
         assert_eq!(literal(Scalar::Float(2.7), DType::Int), "2");
     }
 

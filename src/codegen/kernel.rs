@@ -1,16 +1,16 @@
-//! The loop nest: one iteration space, loads, a DAG of computations, stores.
+//! The loop nest of a kernel: one iteration space, loads, a DAG of computations, stores.
 //!
-//! All accesses are made at the same point of a space whose sizes are given at launch, each by
-//! strides of its own; broadcasting is a stride of 0, a chunk a load that begins further in, a part
-//! of a concatenation a store that does.
+//! All accesses are at the same point of a space whose sizes are given at launch, each with its own
+//! strides. Broadcasting is a stride of 0; a chunk is a load with an offset, and a part of a
+//! concatenation is a store with an offset.
 //!
-//! A kernel may fold the space along some of its dimensions, several times: the largest element of
-//! a row, then the sum of what is computed with it. What stands still along those dimensions is of
-//! the *row*, and computed once for all of its elements.
+//! A kernel may reduce the space over some of its dimensions several times: the largest element of
+//! a row, then the sum of a value computed with it. Values that are invariant along those
+//! dimensions belong to the *row*, and are computed once for all of its elements.
 //!
-//! Which accesses do not depend on the position in a row is found from strides at launch: a bias
-//! along rows or across them needs no mark in the graph. A norm that is written node by node, with
-//! a softmax after it, is one kernel for which no pattern exists.
+//! Strides at launch show which accesses do not depend on the position in a row: a bias that is
+//! broadcast in either direction needs no mark in the graph. A norm written node by node, with a
+//! softmax after it, is one kernel without a pattern for it.
 
 use super::prelude;
 use crate::analysis::axis_maps::AxisMap;
@@ -24,11 +24,11 @@ use std::collections::BTreeSet;
 /// One of several equal parts of a tensor along a dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Part {
-    /// The dimension; negative ones count from behind.
+    /// The dimension; negative ones count from the end.
     pub dim: i64,
-    /// How many parts.
+    /// The number of parts.
     pub count: i64,
-    /// Which.
+    /// The index of the part.
     pub index: i64,
 }
 
@@ -37,126 +37,125 @@ pub struct Part {
 pub struct Load {
     /// The operand of the group.
     pub operand: usize,
-    /// How its dimensions lie in the space.
+    /// Which dimensions of the space those of the operand correspond to.
     pub axis_map: AxisMap,
-    /// The part of it that counts as a tensor of its own.
+    /// The part of it that is a tensor of its own.
     pub part: Option<Part>,
     /// Its element type in memory.
     pub dtype: DType,
-    /// Whether the operand has dimensions.
+    /// Whether the operand has dimensions. A tensor without dimensions takes no part in promotion.
     pub dimensioned: bool,
-    /// What the value is called in the text.
+    /// The name of the value in the source.
     pub name: String,
-    /// The IR line that it comes from.
+    /// Its IR line.
     pub line: String,
 }
 
-/// Where a value comes from.
+/// The origin of a value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Source {
     /// A load.
     Load(usize),
     /// A step.
     Step(usize),
-    /// What elements were folded into.
+    /// The result of a reduction.
     Reduced(usize),
     /// A constant.
     Constant(Scalar),
-    /// A real number that is an operand of the group, by its place among those.
+    /// A floating-point operand of the group, by its index among those.
     Float(usize),
-    /// A whole number that is an operand of the group.
+    /// An integer operand of the group.
     Integer(usize),
 }
 
-/// A value as a step reads it.
+/// An operand of a step.
 #[derive(Clone, Copy, Debug)]
 pub struct Input {
-    /// The name of it in the formula.
+    /// Its name in the formula.
     pub letter: char,
-    /// Where it comes from.
+    /// Its origin.
     pub source: Source,
-    /// The type that it has there.
+    /// Its type at the origin.
     pub dtype: DType,
     /// The type that it is converted to.
     pub to: DType,
 }
 
-/// How a result lies in memory.
+/// The memory layout of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lies {
-    /// As eager kernels order the dimensions of their operands.
+    /// The order of dimensions that eager kernels derive from their operands.
     AsOperands,
-    /// In a row, whatever operands do.
+    /// Contiguous, whatever the layout of operands.
     InARow,
-    /// With its channels last where the first operand has them so and is not in a row.
+    /// Channels last where the first operand is, and is not contiguous as well.
     WithChannels,
 }
 
-/// One operator, applied to one element.
+/// One operator, applied to an element.
 #[derive(Clone, Debug)]
 pub struct Step {
     /// The formula; see [`crate::ops::formulas`].
     pub text: &'static str,
-    /// The type that it computes in. 16-bit reals are computed with 32 bits.
+    /// The type that it computes in; 16-bit floats are computed in 32 bits.
     pub computed: DType,
     /// The type of the result.
     pub out: DType,
-    /// What it reads.
+    /// Its operands.
     pub inputs: Vec<Input>,
-    /// What the value is called in the text.
+    /// The name of the value in the source.
     pub name: String,
     /// The IR line.
     pub line: String,
-    /// How the result lies in memory.
+    /// The memory layout of the result.
     pub lies: Lies,
-    /// Whether the result lacks the dimensions that are folded, of which its operands have one
-    /// element.
+    /// Whether the result lacks the reduced dimensions, in which its operands have size 1.
     pub drops: bool,
-    /// Whether it is of all elements of the row up to this one.
+    /// The scan that this is, where it combines all elements of the row up to this one.
     pub scan: Option<Scan>,
-    /// Whether it is a value of the graph, and not one on the way to it: those of 16 bits are
-    /// rounded, as eager kernels write them to memory.
+    /// Whether it is a value of the graph, not an intermediate one: 16-bit values are rounded,
+    /// because eager kernels write them to memory.
     pub is_value: bool,
 }
 
-/// A running total: a sum or a product of the elements so far.
+/// A scan: the cumulative sum or product of the elements so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scan {
-    /// How.
+    /// The operation.
     pub op: ReduceOp,
-    /// The dimension along which it runs.
+    /// The dimension of the scan.
     pub axes: Axes,
 }
 
-/// What an operand must be so that no operator raises an exception.
+/// A condition on an operand under which no operator raises an exception.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// A constant of this floating-point type.
+    /// A constant within the range of this floating-point type.
     Holds(DType),
     /// Without zeros, as elements of this type.
     NoZeros(DType),
-    /// A number from 0 on.
+    /// A number of at least 0.
     Natural,
 }
 
-/// Makes one value of all elements of a row.
+/// Reduces the elements of a row to one value.
 #[derive(Clone, Debug)]
 pub struct Reduction {
-    /// How.
+    /// The operation.
     pub op: ReduceOp,
-    /// Of a variance: what is taken from the number of elements before it divides.
+    /// For a variance: subtracted from the number of elements that it divides by.
     pub correction: f64,
-    /// What is folded, converted to the type that is computed in.
+    /// The operand, converted to the type that is computed in.
     pub input: Input,
     /// The type of the result.
     pub out: DType,
-    /// The dimensions along which that is done.
+    /// The dimensions that are reduced.
     pub axes: Axes,
-    /// The sizes that these must have, where the node says them.
+    /// The sizes that these must have, where the node gives them.
     pub sizes: Option<Vec<i64>>,
-    /// Whether the result keeps the dimensions that are folded, with size 1.
+    /// Whether the result keeps the reduced dimensions, with size 1.
     pub keep: bool,
-    /// What the value is called in the text.
+    /// The name of the value in the source.
     pub name: String,
     /// The IR line.
     pub line: String,
@@ -164,60 +163,60 @@ pub struct Reduction {
     pub is_value: bool,
 }
 
-/// A sum of reals along other dimensions than those of rows, which nothing in the kernel reads:
-/// each element is added to one of the result as it comes.
+/// A floating-point sum over other dimensions than those of rows, which nothing in the kernel
+/// reads. Each element is added to an element of the result when it is computed.
 ///
 /// ```text
-/// y = x * w,  rows y.sum(1),  aside y.sum(0):   out0[i] += y     | for each element of each row
+/// y = x * w,  rows y.sum(1), columns y.sum(0):   out0[i] += y     | for each element of each row
 /// ```
 ///
-/// What is added to has doubles, and each share of a launch has its own, which are added up behind
-/// it. So the sums for weight and bias are in the kernel of a layer norm's gradient.
+/// The accumulators are doubles. Each share of a launch has its own, and the launch adds them up at
+/// the end. So the sums for weight and bias are in the kernel of a layer norm's gradient.
 #[derive(Clone, Debug)]
 pub struct ColumnReduction {
-    /// The dimensions along which it sums.
+    /// The dimensions that are summed.
     pub axes: Axes,
     /// Whether the result keeps them, with size 1.
     pub keep: bool,
-    /// What is summed, converted to the type that is computed in.
+    /// The operand, converted to the type that is computed in.
     pub input: Input,
     /// The IR line.
     pub line: String,
 }
 
-/// Writes an element of a result.
+/// Stores an element of a result.
 #[derive(Clone, Copy, Debug)]
 pub struct Store {
-    /// How the dimensions of the result lie in the space.
+    /// Which dimensions of the space those of the result correspond to.
     pub axis_map: AxisMap,
-    /// What is written.
+    /// The value that is stored.
     pub source: Source,
     /// Its type there.
     pub dtype: DType,
-    /// The tensor that is made.
+    /// The index of the tensor in `made`.
     pub tensor: usize,
     /// The part of it, where several values are concatenated.
     pub part: Option<Part>,
-    /// The sum that an element is added to in the place of being written.
+    /// The column reduction to whose accumulator the element is added instead of being stored.
     pub column_reduction: Option<usize>,
 }
 
-/// The element type of a tensor that is made.
+/// The element type of a result tensor.
 #[derive(Clone, Debug)]
 pub struct Made {
     /// The element type.
     pub dtype: DType,
-    /// What it is called in the text.
+    /// Its name in the source.
     pub name: String,
 }
 
-/// What a result of a group is.
+/// The origin of a result of the group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// A tensor that is made.
+    /// A tensor that the kernel makes.
     Made(usize),
-    /// An operand, which is handed on as it is: a conversion found that it has the type already.
-    /// Often only a run shows that. Where something writes to what may be the operand, `fuse`
+    /// An operand that is forwarded unchanged: a conversion whose operand has the type already.
+    /// Often only a run shows that. Where a node writes to memory that may be the operand's, `fuse`
     /// leaves the conversion outside.
     Operand(usize),
 }
@@ -225,53 +224,53 @@ pub enum Outcome {
 /// A kernel.
 #[derive(Clone, Debug, Default)]
 pub struct Kernel {
-    /// The group that it is of.
+    /// The name of its group.
     pub group: String,
-    /// What is loaded.
+    /// The loads.
     pub loads: Vec<Load>,
-    /// Operands of the group that are real numbers, and whole ones.
+    /// Floating-point operands of the group, and integer ones.
     pub floats: Vec<usize>,
     /// See `floats`.
     pub integers: Vec<usize>,
-    /// What operands must be that only a launch tells, else an operator raises an exception.
+    /// Conditions on operands that can only be checked at launch; an operator raises an exception
+    /// where one does not hold.
     pub limits: Vec<(usize, Limit)>,
-    /// What is computed, operands first.
+    /// The elementwise computations, operands first.
     pub steps: Vec<Step>,
-    /// Values that must have exactly this shape, else the operator raises an exception.
+    /// Values that must have exactly this shape; else the operator raises an exception.
     pub exact: Vec<(Source, Vec<i64>)>,
-    /// What is folded, operands first.
+    /// The reductions, operands first.
     pub reductions: Vec<Reduction>,
-    /// What is summed along other dimensions.
+    /// The sums over other dimensions than those of rows.
     pub column_reductions: Vec<ColumnReduction>,
-    /// What is stored.
+    /// The stores.
     pub stores: Vec<Store>,
-    /// The tensors that are made.
+    /// The tensors that it makes.
     pub made: Vec<Made>,
-    /// What the results of the group are.
+    /// The results of the group.
     pub results: Vec<Outcome>,
-    /// Whether what is put together has its channels last where all parts have them so: since
-    /// PyTorch 1.5.
+    /// Whether a concatenation is channels last if all of its parts are: since PyTorch 1.5.
     pub keeps_channels: bool,
-    /// Operations of arithmetic for a point, about: as formulas and the vector mathematics are
-    /// written.
+    /// The approximate number of arithmetic operations for a point, counted as formulas and the
+    /// vector mathematics are written.
     pub operations: usize,
-    /// What had to be assumed, for people.
+    /// Assumptions that were made, as text for people.
     pub assumed: Vec<String>,
 }
 
-/// How an access moves along the innermost dimension.
+/// The stride class of an access along the innermost dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Inner {
-    /// Not at all.
+    /// Stride 0.
     Broadcast,
-    /// To the next element.
+    /// Stride 1: contiguous.
     Unit,
-    /// By a number of elements that is given at launch.
+    /// Another stride, given at launch.
     Strided,
 }
 
 impl Inner {
-    /// Of a stride.
+    /// The class of a stride.
     pub fn of(stride: i64) -> Inner {
         match stride {
             0 => Inner::Broadcast,
@@ -281,51 +280,51 @@ impl Inner {
     }
 }
 
-/// So many elements of a row are kept that all rows share: 16 KiB of floats.
+/// The number of elements of a row that are kept if all rows share them: 16 KiB of floats.
 pub const KEPT: usize = 4096;
-/// So many such values: together they stay in the second level of cache.
+/// The number of such values: together they fit into the second level of cache.
 const MOST_KEPT: usize = 4;
 
-/// How a kernel walks over its space. With the element types it is all that a kernel is specialised
-/// by.
+/// How a kernel traverses its space. A kernel is specialised by this and the element types only.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Traversal {
-    /// How it folds, if it does.
+    /// The kind of its reduction, if it has one.
     pub direction: Direction,
-    /// How each access moves along the innermost dimension.
+    /// The stride class of each access along the innermost dimension.
     pub inner: SmallVec<[Inner; 16]>,
-    /// Whether each access stands still along the dimensions that are folded; of points along all
-    /// but the innermost, if something is computed of such operands alone.
+    /// Whether each access is invariant along the reduced dimensions. Without reductions: along all
+    /// dimensions but the innermost, if some value is computed from such operands alone.
     pub invariant: SmallVec<[bool; 16]>,
 }
 
-/// What the rows of points share: steps that read only what stands still from row to row.
+/// Values that all rows share: steps that read only row-invariant operands.
 #[derive(Clone, Debug, Default)]
 pub struct Columns {
-    /// All of them.
+    /// All of these steps.
     pub all: BTreeSet<usize>,
-    /// Those that something else reads.
+    /// Those that other steps read.
     pub kept: BTreeSet<usize>,
 }
 
-/// Where the dimensions are along which a kernel folds.
+/// The position of the reduced dimensions in the iteration space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
-    /// There are none: all points are alike.
+    /// Nothing is reduced: all points are alike.
     Points,
-    /// The innermost one is one of them: a loop over a row of neighbours.
+    /// The innermost dimension is reduced: a loop over a row of contiguous elements.
     Inner,
-    /// The same, and each row is parted between threads, since there are fewer rows than those.
+    /// The same, with each row split between threads, since there are fewer rows than threads.
     Split,
-    /// As along rows, but one that is kept lies between it and another: memory holds a piece of
-    /// each row in turn, and as many rows as fit are folded at once.
+    /// An inner reduction with a kept dimension between two reduced ones: memory holds pieces of
+    /// several rows alternately, and a loop reduces as many rows as fit at once.
     Strided,
-    /// The innermost one is none: rows stand side by side, and as many as fit are folded at once.
+    /// The innermost dimension is kept: rows are interleaved in memory, and a loop reduces as many
+    /// as fit at once.
     Outer,
 }
 
 impl Direction {
-    /// Whether loops over elements run along a row, and rows come one after the other.
+    /// Whether loops over elements run along a row, one row after the other.
     pub fn has_single_rows(self) -> bool {
         matches!(self, Direction::Inner | Direction::Split)
     }
@@ -337,35 +336,35 @@ impl Direction {
 }
 
 impl Traversal {
-    /// Whether a store writes one element for a row.
+    /// Whether a store writes one element per row.
     pub fn writes_rows(&self, kernel: &Kernel, store: usize) -> bool {
         self.direction != Direction::Points && self.invariant[kernel.loads.len() + store]
     }
 }
 
 impl Kernel {
-    /// Whether rows differ from elements in it.
+    /// Whether it has values per row and values per element.
     pub fn has_rows(&self) -> bool {
         !self.reductions.is_empty() || self.has_scan()
     }
 
-    /// Whether it has running totals, to which the order of elements matters.
+    /// Whether it has scans, which depend on the order of elements.
     pub fn has_scan(&self) -> bool {
         self.steps.iter().any(|step| step.scan.is_some())
     }
 
-    /// Whether it tells where elements are, to which their order matters as well.
+    /// Whether it has argmax or argmin, which depend on the order of elements as well.
     pub fn has_arg_reductions(&self) -> bool {
         self.reductions.iter().any(|reduction| reduction.op.is_arg_reduction())
     }
 
-    /// The dimensions along which it folds, or runs; nothing where it does neither.
+    /// The dimensions that it reduces or scans, if any.
     pub fn axes(&self) -> Option<&Axes> {
         let scan = self.steps.iter().filter_map(|step| step.scan.as_ref()).map(|scan| &scan.axes);
         self.reductions.iter().map(|reduction| &reduction.axes).chain(scan).next()
     }
 
-    /// Whether something but a store reads a value.
+    /// Whether a step or reduction reads a value; stores do not count.
     pub fn reads(&self, source: Source) -> bool {
         let steps = self.steps.iter().flat_map(|step| &step.inputs);
         let reduced = self.reductions.iter().map(|reduction| &reduction.input);
@@ -375,8 +374,8 @@ impl Kernel {
             .any(|input| input.source == source)
     }
 
-    /// The same with names that say nothing: what differs in names alone is one kernel, such as
-    /// what the turns of a loop make.
+    /// The kernel with canonical names: kernels that differ in names only, such as those of the
+    /// unrolled iterations of a loop, are one.
     pub fn unnamed(&self) -> Kernel {
         let (mut kernel, mut known) = (self.clone(), FxHashMap::default());
         let names = (kernel.loads.iter_mut().map(|load| &mut load.name))
@@ -389,8 +388,8 @@ impl Kernel {
         kernel
     }
 
-    /// What rows share where some accesses stand still from one to the next. Nothing, where reading
-    /// it again takes as long as computing it.
+    /// Values that rows share where some accesses are invariant from one row to the next. None
+    /// where reading them again takes as long as computing them.
     pub fn columns(&self, invariant: &[bool]) -> Columns {
         let mut columns = Columns::default();
         for (i, step) in self.steps.iter().enumerate() {
@@ -414,7 +413,7 @@ impl Kernel {
         if is_worth_it { columns } else { Columns::default() }
     }
 
-    /// How many accesses there are: loads, then stores.
+    /// The number of accesses: loads, then stores.
     pub fn accesses(&self) -> usize {
         self.loads.len() + self.stores.len()
     }
@@ -428,18 +427,17 @@ impl Kernel {
         }
     }
 
-    /// Whether an access adds to a sum aside.
+    /// Whether an access is the accumulator of a column reduction.
     pub fn is_column_reduction(&self, access: usize) -> bool {
         access.checked_sub(self.loads.len()).is_some_and(|store| self.stores[store].column_reduction.is_some())
     }
 
-    /// Whether no operand of an operator is converted: then it does not matter which tensors have
-    /// dimensions.
+    /// Whether no operand is converted; then it does not matter which tensors have dimensions.
     pub fn is_of_one_type(&self) -> bool {
         let is_of_type = |step: &&Step| step.is_value && step.out != DType::Bool;
         let steps = self.steps.iter().filter(is_of_type).map(|step| step.out);
         let all = self.loads.iter().map(|load| load.dtype).chain(steps);
-        // Where an element is goes with nothing, as long as nobody computes with it.
+        // An index of argmax or argmin belongs to no element type, as long as no step reads it.
         let is_apart = |k: usize| self.reductions[k].op.is_arg_reduction() && !self.reads(Source::Reduced(k));
         let reduced = self.reductions.iter().enumerate().filter(|(k, reduction)| reduction.is_value && !is_apart(*k));
         let reduced = reduced.map(|(_, reduction)| reduction.out);

@@ -1,8 +1,8 @@
-//! From the section of a fusion group to a kernel.
+//! Lowers the section of a fusion group to a kernel.
 //!
-//! Element types are settled here, once, by the rules of promotion: tensors with dimensions,
-//! tensors without, and plain numbers are three classes. Constants are written into the kernel;
-//! numbers that are operands of the group stay arguments.
+//! Element types are resolved here, once, by the rules of promotion: tensors with dimensions,
+//! tensors without, and plain numbers are three classes. Constants become part of the kernel;
+//! numbers that are operands of the group remain arguments.
 
 mod numbers;
 mod recipe_steps;
@@ -26,7 +26,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// What is known of an operand of a group.
+/// The type of an operand of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Argument {
     /// A tensor.
@@ -38,11 +38,11 @@ pub enum Argument {
     },
     /// A plain number.
     Number(Kind),
-    /// Something that no kernel takes.
+    /// A value that kernels do not support.
     Other,
 }
 
-/// Why a group has no kernel.
+/// The reason why a group has no kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal(pub String);
 
@@ -58,15 +58,19 @@ fn refuse<T>(why: impl Into<String>) -> Result<T, Refusal> {
     Err(Refusal(why.into()))
 }
 
-/// What the types of a section's params say of its operands, and what had to be assumed: where no
-/// element type is told, `usual`.
+/// The operands of a section by the types of its params, and the assumptions made: `usual` where a
+/// type has no element type.
 pub fn arguments_of_types(section: &Graph, usual: DType) -> (Vec<Argument>, Vec<String>) {
     let mut assumed = Vec::new();
     let arguments = section.params(section.root()).map(|param| {
         let ty = section.ty(param);
         if let Some(tensor) = ty.as_tensor() {
             if tensor.dtype.is_none() {
-                assumed.push(format!("%{} : {}, as its type does not say", section.name(param), usual.name()));
+                assumed.push(format!(
+                    "%{} : {} is assumed, as its type has no element type",
+                    section.name(param),
+                    usual.name()
+                ));
             }
             let dimensioned = tensor.rank() != Some(0);
             return Argument::Tensor { dtype: tensor.dtype.unwrap_or(usual), dimensioned };
@@ -85,7 +89,7 @@ fn number_of(ty: Type) -> Option<Kind> {
     }
 }
 
-/// What a value of the section is.
+/// The kind of a value of the section.
 #[derive(Clone, Debug)]
 enum Known {
     Tensor {
@@ -94,7 +98,7 @@ enum Known {
         dimensioned: bool,
         axis_map: AxisMap,
     },
-    /// An operand of the group that nothing has loaded yet.
+    /// An operand of the group without a load so far.
     Operand {
         operand: usize,
         dtype: DType,
@@ -104,12 +108,12 @@ enum Known {
         source: Source,
         kind: Kind,
     },
-    /// A sum along other dimensions than the rest is folded, which nothing reads.
+    /// A sum over other dimensions than those of rows, which no step reads.
     ColumnReduction(usize),
     Text(String),
     Numbers(Vec<i64>),
     Missing,
-    /// Values side by side along a dimension.
+    /// Values that are concatenated along a dimension.
     Joined {
         parts: Vec<(Source, DType)>,
         dtype: DType,
@@ -127,10 +131,10 @@ struct Operand {
     dimensioned: bool,
 }
 
-/// Makes the kernel of a group.
+/// Builds the kernel of a group.
 ///
-/// Refused are operators without a [`Formula`] for the element types that they meet, results that
-/// are parts of operands, and whatever else one loop cannot do; the words say which and why.
+/// Operators without a [`Formula`] for the element types of their operands, results that are views
+/// of operands, and whatever one loop cannot compute are refused, with the reason.
 pub fn lower(section: &Graph, group: &str, arguments: &[Argument], release: (u32, u32)) -> Result<Kernel, Refusal> {
     let kernel = Kernel { group: group.to_owned(), keeps_channels: release >= (1, 5), ..Kernel::default() };
     let axis_maps = AxisMaps::of(section).map_err(|clash| Refusal(clash.0))?;
@@ -142,9 +146,7 @@ pub fn lower(section: &Graph, group: &str, arguments: &[Argument], release: (u32
     }
     lowering.results()?;
     if lowering.kernel.has_scan() && lowering.kernel.has_arg_reductions() {
-        return refuse(
-            "places of elements beside running totals: an element is looked for in a second walk over its row",
-        );
+        return refuse("argmax or argmin together with scans: finding an element takes a second loop over its row");
     }
     lowering.kernel.operations = operations(&lowering.kernel);
     Ok(lowering.kernel)
@@ -216,7 +218,7 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// A list of numbers that are known, such as the dimensions of a sum.
+    /// A list of known numbers, such as the dimensions of a sum.
     fn list(&mut self, node: Node) -> Result<(), Refusal> {
         let number = |value| match self.known.get(&value) {
             Some(Known::Number { source: Source::Constant(scalar), kind: Kind::Int | Kind::Bool }) => {
@@ -240,7 +242,7 @@ impl Lowering<'_> {
         let (count, dim) = (self.attribute(node, attr::CHUNKS)?, self.attribute(node, attr::DIM)?);
         let operand = self.section.input(node, 0);
         let Some(&Known::Operand { operand, dtype, dimensioned: true }) = self.known.get(&operand) else {
-            return refuse("chunks of something that is no operand of the group");
+            return refuse("chunks of a value that is not an operand of the group");
         };
         if count != self.section.num_outputs(node) as i64 {
             return refuse(format!("{count} chunks for {} values", self.section.num_outputs(node)));
@@ -263,7 +265,7 @@ impl Lowering<'_> {
         for value in self.section.inputs(node) {
             match self.tensor(value, axis_map) {
                 Some(Operand { source, dtype, dimensioned: true }) => parts.push((source, dtype)),
-                _ => return refuse("a concatenation of something that is no tensor with dimensions"),
+                _ => return refuse("a concatenation of a value that is not a tensor with dimensions"),
             }
         }
         let dtypes = parts.iter().map(|part| part.1);
@@ -274,7 +276,7 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// Adds a load, unless there is one of the same.
+    /// Adds a load, unless there is an equal one.
     fn load(&mut self, mut load: Load) -> Source {
         let same =
             |other: &Load| (other.operand, other.part, other.axis_map) == (load.operand, load.part, load.axis_map);
@@ -286,7 +288,7 @@ impl Lowering<'_> {
         }))
     }
 
-    /// A tensor, loaded where it is an operand that nothing has loaded yet.
+    /// A tensor, loaded where it is an operand without a load so far.
     fn tensor(&mut self, value: Value, axis_map: AxisMap) -> Option<Operand> {
         match self.known.get(&value)?.clone() {
             Known::Tensor { source, dtype, dimensioned, .. } => Some(Operand { source, dtype, dimensioned }),
@@ -332,7 +334,7 @@ impl Lowering<'_> {
         let text = text_of(row, kind, computed)?;
         self.limit(node, row, computed);
         let inputs = self.inputs(node, row, text, computed)?;
-        // Of operands that are only asked for their type the shape does not count.
+        // The shape of operands that are read for their type only is irrelevant.
         let read = inputs.iter().map(|input| input.letter as usize - 'a' as usize);
         let dimensioned = read.into_iter().any(|i| match self.known_operand(node, i) {
             Some(Known::Tensor { dimensioned, .. } | Known::Operand { dimensioned, .. }) => *dimensioned,
@@ -357,8 +359,8 @@ impl Lowering<'_> {
         given.then(|| self.known.get(&self.section.input(node, i))).flatten()
     }
 
-    /// Whether the release raises or computes something else on operands of these types: the
-    /// interpreter knows what.
+    /// Whether the release raises or computes something else on operands of these types; the
+    /// interpreter decides.
     fn release_computes_otherwise(&self, node: Node) -> bool {
         let dtype = |i: usize| match self.known_operand(node, i) {
             Some(Known::Tensor { dtype, .. } | Known::Operand { dtype, .. }) => Some(*dtype),
@@ -455,7 +457,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// The element type that a constant operand names.
+    /// The element type that a constant operand gives.
     fn named(&self, node: Node, i: usize) -> Option<DType> {
         match self.known_operand(node, i)? {
             Known::Number { source: Source::Constant(scalar), kind: Kind::Int } => named_dtype(scalar.int()),
@@ -463,14 +465,14 @@ impl Lowering<'_> {
         }
     }
 
-    /// What a row computes in, singles where that is halves.
+    /// The type that a formula computes in: floats for halves.
     fn wide(&self, node: Node, row: &Formula) -> Option<DType> {
         let (computed, _) = self.types(node, row).ok()?;
         Some(if computed.is_short_float() { DType::Float } else { computed })
     }
 
-    /// Notes what operands must be that only a launch tells, since no kernel can raise an
-    /// exception.
+    /// Records conditions on operands that can only be checked at launch, since no kernel can raise
+    /// an exception.
     fn limit(&mut self, node: Node, row: &Formula, computed: DType) {
         for &when in row.when {
             let (i, limit) = match (when, self.known_operand(node, 0)) {
@@ -498,11 +500,11 @@ impl Lowering<'_> {
         }
     }
 
-    /// The types that a node computes in and gives.
+    /// The type that a node computes in, and the type of its result.
     fn types(&self, node: Node, row: &Formula) -> Result<(DType, DType), Refusal> {
         let own = |i: usize| match self.known_operand(node, i) {
             Some(Known::Tensor { dtype, .. } | Known::Operand { dtype, .. }) => Ok(*dtype),
-            _ => refuse(format!("operand {i} of `{}` is no tensor", row.kind)),
+            _ => refuse(format!("operand {i} of `{}` is not a tensor", row.kind)),
         };
         let same = |dtype| (dtype, dtype);
         Ok(match row.typing {
@@ -519,7 +521,7 @@ impl Lowering<'_> {
             Typing::Cast(dtype) => same(dtype),
             Typing::Named(i) => match self.named(node, i) {
                 Some(dtype) => same(dtype),
-                None => return refuse(format!("`{}` to an element type that is not told", row.kind)),
+                None => return refuse(format!("`{}` to an element type that is not known", row.kind)),
             },
             Typing::Like => same(own(1)?),
         })
@@ -545,12 +547,12 @@ impl Lowering<'_> {
             }
             let (mut source, dtype) = self.input(node, row, i, computed)?;
             let to = match row.typing {
-                // A condition is asked as it is.
+                // A condition is not converted.
                 Typing::Chosen if i == 0 => dtype,
                 _ if i >= row.factors && computed.is_short_float() && self.is_number(node, i) => DType::Float,
                 _ => computed,
             };
-            // The quotient of what wraps is not the wrapped quotient.
+            // The quotient of wrapped operands is not the wrapped quotient.
             let wraps = || row.when.iter().any(|when| matches!(when, When::Divides(_) | When::Natural(_)));
             if let Source::Constant(number) = source
                 && (row.typing == Typing::Compared || to.is_short_float() || to.is_integral() && wraps())
@@ -562,7 +564,7 @@ impl Lowering<'_> {
         Ok(inputs)
     }
 
-    /// Whether an operand is a number, or a tensor without dimensions.
+    /// Whether an operand is a number or a tensor without dimensions.
     fn is_number(&self, node: Node, i: usize) -> bool {
         !matches!(
             self.known_operand(node, i),
@@ -578,7 +580,7 @@ impl Lowering<'_> {
             }
         }
         match self.known_operand(node, i) {
-            // Doubles keep what a literal says until it is known what they are converted to.
+            // Doubles keep the exact literal until the type of its conversion is known.
             Some(Known::Number { source, kind }) => Ok((*source, of_number(*kind, DType::Double))),
             None | Some(Known::Missing) => match row.defaults.iter().find(|default| default.0 == i) {
                 Some((_, x)) => {
@@ -587,7 +589,7 @@ impl Lowering<'_> {
                 }
                 None => refuse(format!("`{}` with {} operands", row.kind, self.section.num_inputs(node))),
             },
-            _ => refuse(format!("`{}` of something that no kernel takes", row.kind)),
+            _ => refuse(format!("`{}` of a value that kernels do not support", row.kind)),
         }
     }
 
@@ -643,11 +645,11 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// A name in C for a name in the graph, unlike all others.
+    /// A unique C name for a name in the graph.
     fn fresh(&mut self, name: &str) -> String {
         let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
         let name: String = name.chars().map(plain).collect();
-        // Names of C, of formulas and of the function's own variables begin otherwise.
+        // C keywords, names in formulas and the function's own variables have other prefixes.
         let base = format!("v_{name}");
         let mut name = base.clone();
         let mut n = 1;
@@ -665,7 +667,8 @@ impl Lowering<'_> {
     }
 }
 
-/// A number as one of the type in which it is compared: whole ones wrap, and 16 bits round.
+/// A number as an element of the type in which it is compared: integers wrap, and 16-bit floats
+/// round.
 fn as_element(number: Scalar, dtype: DType) -> Scalar {
     match number {
         _ if dtype.is_short_float() => {
@@ -677,8 +680,8 @@ fn as_element(number: Scalar, dtype: DType) -> Scalar {
     }
 }
 
-/// What a number is as one of a type. PyTorch converts numbers before it compares them, but not
-/// before it clamps by them.
+/// An integer wrapped to a type. PyTorch converts numbers before it compares them, but not before
+/// it clamps by them.
 pub(super) fn wrapped(n: i64, dtype: DType) -> i64 {
     match dtype {
         DType::Byte => i64::from(n as u8),
@@ -689,7 +692,7 @@ pub(super) fn wrapped(n: i64, dtype: DType) -> i64 {
     }
 }
 
-/// The element type of a code, where kernels compute with it.
+/// The element type of a code, where kernels support it.
 pub fn named_dtype(code: i64) -> Option<DType> {
     let is_known = |dtype: &DType| matches!(dtype.arithmetic(), Some(Kind::Float | Kind::Int | Kind::Bool));
     DType::from_code(code).filter(is_known)
@@ -700,7 +703,7 @@ fn integers_of(values: &[IValue]) -> Option<Vec<i64>> {
     values.iter().map(|value| value.scalar().filter(is_whole).map(Scalar::int)).collect()
 }
 
-/// The text for the numbers of a type.
+/// The formula for the number class of a type.
 fn text_of(row: &Formula, kind: Symbol, computed: DType) -> Result<&'static str, Refusal> {
     let text = match computed.arithmetic() {
         Some(Kind::Float) => row.float,

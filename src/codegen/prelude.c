@@ -1,4 +1,5 @@
-// Vector mathematics of jitopt: branch-free, header-free. Each unit gets what it calls.
+// Vector mathematics of jitopt: branch-free, without headers. Each unit gets the functions that it
+// calls.
 typedef signed char i8;
 typedef unsigned char u8;
 typedef short i16;
@@ -9,8 +10,9 @@ typedef long long i64;
 typedef unsigned long long u64;
 #define JO static inline __attribute__((always_inline, unused))
 
-// Where a row begins: its position along the dimensions before `kept`, and the offset of each of n accesses. A function for all kernels of a unit, with
-// offsets in memory: as variables of their own they would be stepped in line, and compilers took three times as long.
+// The start of a row: its position along the dimensions before `kept`, and the offset of each of n
+// accesses. One function for all kernels of a unit, with offsets in memory: as separate variables
+// they would be incremented inline, and compilers took three times as long.
 static __attribute__((noinline, unused)) void jo_first(const i64 *shape, i64 rank, i64 kept, i64 row, const i64 *strides, i64 n, i64 *at, i64 *place)
 {
     for (i64 k = 0; k < n; k++) place[k] = 0;
@@ -20,7 +22,8 @@ static __attribute__((noinline, unused)) void jo_first(const i64 *shape, i64 ran
     }
 }
 
-// Goes on to the next position along the dimensions from `first` on and before `behind`, the last of which turns fastest.
+// Advances to the next position along the dimensions from `first` on and before `behind`, the last
+// of which is the innermost one.
 static __attribute__((noinline, unused)) void jo_next(const i64 *shape, i64 rank, i64 first, i64 behind, const i64 *strides, i64 n, i64 *at, i64 *place)
 {
     for (i64 d = behind - 1; d >= first; d--) {
@@ -31,7 +34,7 @@ static __attribute__((noinline, unused)) void jo_next(const i64 *shape, i64 rank
     }
 }
 
-// Copies bytes past the caches, whole lines of them.
+// Copies bytes with non-temporal stores, in whole cache lines.
 static __attribute__((unused)) void jo_stream(void *to, const void *from, i64 bytes)
 {
 #if defined __AVX512F__
@@ -60,10 +63,10 @@ static __attribute__((unused)) void jo_stream(void *to, const void *from, i64 by
     for (; i < bytes; i++) t[i] = f[i];
 }
 
-// Streamed lines are in memory before anybody is told that they are.
+// Makes non-temporal stores visible before other threads are notified.
 static __attribute__((unused)) void jo_fence(void) { __sync_synchronize(); }
 
-// The bits of a number, and the number of bits.
+// Conversions between a number and its bits.
 JO u32 jo_bitsf(float x) { union { float x; u32 n; } both; both.x = x; return both.n; }
 
 JO float jo_of_bitsf(u32 n) { union { float x; u32 n; } both; both.n = n; return both.x; }
@@ -72,8 +75,8 @@ JO u64 jo_bits(double x) { union { double x; u64 n; } both; both.x = x; return b
 
 JO double jo_of_bits(u64 n) { union { double x; u64 n; } both; both.n = n; return both.x; }
 
-// a * b + c, rounded once where the processor can. All contractions are these: compilers are told to make none of their own, which would give a product other digits where
-// a sum reads it than where it is written to memory.
+// a * b + c, rounded once where the processor can. All contractions are explicit: compilers are not
+// allowed to contract, which would give a product other digits in a sum than in memory.
 JO float jo_fmaf(float a, float b, float c)
 {
 #if defined __FMA__ || defined __ARM_FEATURE_FMA
@@ -92,17 +95,18 @@ JO double jo_fma(double a, double b, double c)
 #endif
 }
 
-// Whole numbers of reals, cut; what does not fit is the smallest, as on x86.
+// Truncates floats to integers; out of range the result is the lowest integer, as on x86.
 JO i64 jo_cutf(float x) { return x >= -0x1p63f && x < 0x1p63f ? (i64)x : -0x7fffffffffffffffLL - 1; }
 
 JO i64 jo_cut(double x) { return x >= -0x1p63 && x < 0x1p63 ? (i64)x : -0x7fffffffffffffffLL - 1; }
 
-// The same for whole numbers of up to 32 bits.
+// The same for integers of up to 32 bits.
 JO i32 jo_cut32f(float x) { return x >= -0x1p31f && x < 0x1p31f ? (i32)x : -0x7fffffff - 1; }
 
 JO i32 jo_cut32(double x) { return x > -0x1.00000002p31 && x < 0x1p31 ? (i32)x : -0x7fffffff - 1; }
 
-// 16-bit reals. A half is its bits at the place of a float's, times a power of two: that also does denormals.
+// 16-bit floats. The bits of a half are moved to the position of a float's and scaled by a power of
+// two, which handles denormals as well.
 JO float jo_from_half(u16 h)
 {
     const u32 sign = (u32)(h & 0x8000) << 16, rest = (u32)(h & 0x7fff) << 13;
@@ -110,7 +114,7 @@ JO float jo_from_half(u16 h)
     return jo_of_bitsf(sign | (rest >= 0x0f800000 ? rest | 0x7f800000 : number));
 }
 
-// Rounded to nearest even. Denormals are rounded by the addition of a number whose last bit is theirs.
+// Rounds to nearest even. Denormals are rounded by adding a number with the same last bit.
 JO u16 jo_to_half(float x)
 {
     const u32 bits = jo_bitsf(x), sign = bits >> 16 & 0x8000, rest = bits & 0x7fffffff;
@@ -128,11 +132,12 @@ JO u16 jo_to_bfloat16(float x)
     return (u16)((bits & 0x7fffffff) > 0x7f800000 ? (bits >> 16 | 0x40) : rounded);
 }
 
-// A zero that compilers know nothing of.
+// A zero that compilers do not know to be constant.
 static __attribute__((used)) u32 jo_none;
 
-// Bounds that are no constants for the compiler: of those GCC 12 makes a comparison and a masked copy, two operations of vectors where there is one, and shares the mask with what is computed
-// of the number. NaN comes through, and so does -0.0 where the bound is 0.
+// Bounds that the compiler does not know to be constant: GCC 12 compiles constant ones to a
+// comparison and a masked copy, two vector operations in place of one, and shares the mask with
+// later computations. NaN passes, and so does -0.0 if the bound is 0.
 JO float jo_at_leastf(float x, float bound)
 {
     const float b = jo_of_bitsf(jo_bitsf(bound) ^ jo_none);
@@ -145,8 +150,9 @@ JO float jo_at_mostf(float x, float bound)
     return x > b ? b : x;
 }
 
-// NaN if one of the two is, and the first if they are equal: a bound leaves -0.0 as it is. Asked in this way vectors take one comparison, which is made once for a
-// bound of all elements, and one masked maximum; a constant is no NaN, and takes a maximum only.
+// NaN if one of the two is, and the first if they are equal: a bound leaves -0.0 unchanged. In this
+// form vectors take one comparison, which is done once if the bound is the same for all elements,
+// and one masked maximum; for a constant, which is not NaN, only a maximum.
 JO float jo_largerf(float a, float b)
 {
     if (__builtin_constant_p(b) && b == b) return jo_at_leastf(a, b);
@@ -173,11 +179,11 @@ JO double jo_smaller(double a, double b)
     return b != b ? b : m;
 }
 
-// What is neither infinite nor no number, or else 0.
+// Replaces infinities and NaN by 0.
 JO float jo_finitef(float x) { return x - x == 0.0f ? x : 0.0f; }
 
-// Whether a sum of n differences and that of their squares tell less of a variance than floats should: where less than a quarter of the squares is left without the mean,
-// or they left the range.
+// Whether the variance from a sum of n differences and the sum of their squares is too inaccurate
+// for floats: less than a quarter of the squares is left without the mean, or a sum overflowed.
 JO int jo_loses(float sum, float squares, float n)
 {
     return !(sum * sum <= squares * n * 0.75f && squares > 1e-33f && squares < 1e33f);
@@ -187,7 +193,7 @@ JO float jo_absolutef(float x) { return jo_of_bitsf(jo_bitsf(x) & 0x7fffffff); }
 
 JO double jo_absolute(double x) { return jo_of_bits(jo_bits(x) & 0x7fffffffffffffffULL); }
 
-// With the sign of another number.
+// x with the sign of another number.
 JO float jo_signedf(float x, float sign) { return jo_of_bitsf((jo_bitsf(x) & 0x7fffffff) | (jo_bitsf(sign) & 0x80000000u)); }
 
 JO double jo_signed(double x, double sign)
@@ -199,7 +205,8 @@ JO float jo_sqrtf(float x) { return __builtin_sqrtf(x); }
 
 JO double jo_sqrt(double x) { return __builtin_sqrt(x); }
 
-// Where one of the two is infinite it is, whatever the other one is. By way of doubles nothing overflows; of doubles the larger one is made a number near 1 first.
+// Infinite if one of the two is, whatever the other one is. Floats are computed in doubles, which
+// cannot overflow; doubles are first scaled so that the larger one is near 1.
 JO float jo_hypotf(float x, float y)
 {
     const double a = x, b = y, c = __builtin_sqrt(a * a + b * b);
@@ -209,7 +216,7 @@ JO float jo_hypotf(float x, float y)
 JO double jo_hypot(double x, double y)
 {
     const double a = jo_absolute(x), b = jo_absolute(y), high = a < b ? b : a, low = a < b ? a : b;
-    // A power of 2 of about the size of the larger one; what is smaller than normal numbers is made one.
+    // Scales extreme numbers into the range; denormals become normal.
     const double up = high < 0x1p-500 ? 0x1p600 : high > 0x1p500 ? 0x1p-600 : 1.0;
     const double h = high * up, l = low * up, c = __builtin_sqrt(h * h + l * l) * (high < 0x1p-500 ? 0x1p-600 : high > 0x1p500 ? 0x1p600 : 1.0);
     return (a == __builtin_inf()) | (b == __builtin_inf()) ? __builtin_inf() : c;
@@ -219,7 +226,7 @@ JO float jo_rsqrtf(float x) { return 1.0f / __builtin_sqrtf(x); }
 
 JO double jo_rsqrt(double x) { return 1.0 / __builtin_sqrt(x); }
 
-// To whole numbers. From 2^23 on, 2^52 for doubles, all are whole.
+// Truncates to an integer. From 2^23 on, 2^52 for doubles, all numbers are integers.
 JO float jo_truncf(float x)
 {
     const float y = jo_absolutef(x);
@@ -248,7 +255,7 @@ JO float jo_ceilf(float x) { return -jo_floorf(-x); }
 
 JO double jo_ceil(double x) { return -jo_floor(-x); }
 
-// Halves to even: the addition rounds.
+// Rounds to nearest even: the addition rounds.
 JO float jo_roundevenf(float x)
 {
     const float y = jo_absolutef(x);
@@ -290,16 +297,17 @@ JO double jo_exp_tail(double r)
     return y;
 }
 
-// 2^n; the two halves of an exponent that is out of range are two factors, so that denormals are rounded once.
+// 2^n; an exponent out of range is split into two factors, so that denormals are rounded once.
 JO double jo_power(i32 n) { return jo_of_bits((u64)(i64)(n + 1023) << 52); }
 
-// A whole number n from the sum of it and 3 * 2^22, whose last bits are those of n: 2^(n + more).
+// 2^(n + more) for an integer n, given the sum of n and 3 * 2^22, whose last bits are those of n.
 JO float jo_power_fromf(float shifted, i32 more) { return jo_of_bitsf((jo_bitsf(shifted) << 23) + ((u32)(more + 127) << 23)); }
 
-// What is left of c when n times ln(2) is taken from it. ln(2) is split in two, the first so short that its product with n is exact.
+// c - n ln(2). ln(2) is split in two, the first part so short that its product with n is exact.
 JO float jo_restf(float c, float n) { return jo_fmaf(n, -1.42860682e-6f, jo_fmaf(n, -0.693145751953125f, c)); }
 
-// e^x = 2^n e^r with |r| <= ln(2) / 2; 2^n are two factors, of which both are numbers and only the last rounds, or overflows.
+// e^x = 2^n e^r with |r| <= ln(2) / 2; 2^n is two factors, both of which are finite, and only the
+// last one rounds or overflows.
 JO float jo_expf(float x)
 {
     const float c = jo_at_leastf(jo_at_mostf(x, 89.0f), -104.0f);
@@ -308,7 +316,8 @@ JO float jo_expf(float x)
     return y * jo_power_fromf(shifted, c > 0.0f ? -32 : 32) * (c > 0.0f ? 0x1p32f : 0x1p-32f);
 }
 
-// The same number of what is not above 0, such as what an element differs from the largest one, for less.
+// The same for numbers of at most 0, such as the difference of an element and the maximum, with
+// fewer operations.
 JO float jo_exp_belowf(float x)
 {
     const float c = jo_at_leastf(x, -104.0f);
@@ -329,7 +338,7 @@ JO double jo_exp(double x)
 
 JO double jo_exp_below(double x) { return jo_exp(x); }
 
-// 2^n (e^r - 1) + (2^n - 1), at half the size so that nothing overflows before the result does.
+// 2^n (e^r - 1) + (2^n - 1), at half the scale so that nothing overflows before the result does.
 JO float jo_expm1f(float x)
 {
     const float c = jo_at_leastf(jo_at_mostf(x, 89.0f), -18.0f);
@@ -347,7 +356,8 @@ JO double jo_expm1(double x)
     return jo_absolute(x) < 0x1p-56 ? x : 2.0 * jo_fma(scale, y, scale - 0.5);
 }
 
-// 1 / (1 + e^-x), both sides at 2^-32 of their size: so the lower one is a number wherever the result is not 0.
+// 1 / (1 + e^-x), numerator and denominator scaled by 2^-32: so the denominator is finite wherever
+// the result is not 0.
 JO float jo_sigmoidf(float x)
 {
     const float c = jo_at_leastf(jo_at_mostf(x, 60.0f), -105.0f);
@@ -356,7 +366,8 @@ JO float jo_sigmoidf(float x)
     return 0x1p-32f / jo_fmaf(y, jo_power_fromf(shifted, -32), 0x1p-32f);
 }
 
-// x / (1 + e^-x), where that is large both sides at 2^-32 of their size: as a product with the sigmoid it would lose digits where that is no normal number, and the result is.
+// x / (1 + e^-x); where the denominator is large, both are scaled by 2^-32: a product with the
+// sigmoid would lose digits where that is denormal and the result is not.
 JO float jo_siluf(float x)
 {
     const float c = jo_at_leastf(jo_at_mostf(x, 60.0f), -111.0f);
@@ -365,14 +376,14 @@ JO float jo_siluf(float x)
     return x * scale / jo_fmaf(y, jo_power_fromf(shifted, c < -1.0f ? -32 : 0), scale);
 }
 
-// By the exponential of what is negative, which only gets small.
+// By the exponential of a negative number, which cannot overflow.
 JO double jo_sigmoid(double x)
 {
     const double t = jo_exp(-jo_absolute(x));
     return (x < 0.0 ? t : 1.0) / (1.0 + t);
 }
 
-// Products with a number that is not normal have few digits below -708.
+// Products with denormals lose digits, below -708.
 JO double jo_silu(double x) { return x * jo_sigmoid(x); }
 
 // E / (E + 2) with E = e^2x - 1 keeps its digits near 0; from 10 on, 20 for doubles, the result is 1.
@@ -390,7 +401,8 @@ JO double jo_tanh(double x)
     return jo_signed(e / (e + 2.0), x);
 }
 
-// Beyond 22 the other exponential is too small to be seen; the square of e^(x/2) overflows only where the result does.
+// Beyond 22 the other exponential is negligible; the square of e^(x/2) overflows only where the
+// result does.
 JO double jo_sinh(double x)
 {
     const double a = jo_absolute(x), e = jo_expm1(a > 23.0 ? 23.0 : a), half = jo_exp(0.5 * a);
@@ -422,7 +434,8 @@ JO float jo_log_tailf(float f)
     return y;
 }
 
-// (log((1 + s) / (1 - s)) - 2 s) / s^3 = 2/3 + z (...) by z = s^2, in the same range: what stands in brackets.
+// (log((1 + s) / (1 - s)) - 2 s) / s^3 = 2/3 + z (...) by z = s^2, in the same range: the factor in
+// brackets.
 JO double jo_log_rest(double z)
 {
     double y = 0.1308707158006738;
@@ -457,7 +470,7 @@ JO double jo_log_of_mantissa(double f)
     return jo_fma(-s, jo_fma(-z, jo_log_tail(z), f), f);
 }
 
-// The number less 2^k, over 2^k, and k.
+// (x - 2^k) / 2^k, and k, for x = 2^k m with m from sqrt(1/2) to sqrt(2).
 JO double jo_mantissa(double x)
 {
     const double scaled = x < 0x1p-1022 ? x * 0x1p54 : x;
@@ -472,7 +485,7 @@ JO double jo_exponent(double x)
     return (double)k - (x < 0x1p-1022 ? 54.0 : 0.0);
 }
 
-// What logarithms are of numbers that have none.
+// Results of logarithms outside of their domain.
 JO double jo_log_domain(double x, double y)
 {
     const double finite = x > 0.0 ? y : x == 0.0 ? -__builtin_inf() : __builtin_nan("");
@@ -497,7 +510,7 @@ JO double jo_log10(double x)
     return jo_log_domain(x, jo_fma(k, 0.3010299955494702, jo_fma(y, 0.4342944819032518, k * 1.1451100898021838e-10)));
 }
 
-// What 1 + x loses is put back.
+// Adds the rounding error of 1 + x.
 JO double jo_log1p(double x)
 {
     const double u = 1.0 + x, lost = jo_absolute(x) < 1.0 ? x - (u - 1.0) : 1.0 - (u - x);
@@ -511,7 +524,7 @@ JO float jo_log10f(float x) { return (float)jo_log10(x); }
 
 JO float jo_log1pf(float x) { return (float)jo_log1p(x); }
 
-// log(a + sqrt(a^2 + 1)) by what is added to 1; beyond 2^28 that is the logarithm of 2 a.
+// log(a + sqrt(a^2 + 1)) by log1p; beyond 2^28 that is the logarithm of 2 a.
 JO double jo_asinh(double x)
 {
     const double a = jo_absolute(x), z = a * a;
@@ -568,14 +581,14 @@ JO double jo_sin_near_0(double r)
     return jo_fma(r * z, jo_sin_tail(z), r);
 }
 
-// 1 - z/2 is rounded; what it loses is put back.
+// Adds the rounding error of 1 - z/2.
 JO double jo_cos_near_0(double r)
 {
     const double z = r * r, half = 0.5 * z, w = 1.0 - half;
     return w + jo_fma(z * z, jo_cos_tail(z), (1.0 - w) - half);
 }
 
-// The bits of 2 / pi, behind 64 zeros.
+// The bits of 2 / pi, after 64 zeros.
 static const u32 jo_two_over_pi[43] = {
     0, 0,
     0xa2f9836e, 0x4e441529, 0xfc2757d1, 0xf534ddc0, 0xdb629599, 0x3c439041, 0xfe5163ab, 0xdebbc561,
@@ -586,8 +599,8 @@ static const u32 jo_two_over_pi[43] = {
     0xa9e39161,
 };
 
-// How many quarters of a turn a positive number from pi / 4 on is, modulo 4, in units of 2^-62 (Payne and Hanek, 1983): the number's
-// 24 bits, times those 96 bits of 2 / pi that matter.
+// A positive number from pi / 4 on in quarter rotations, modulo 4, in units of 2^-62 (Payne and
+// Hanek, 1983): its 24 bits times the 96 bits of 2 / pi that matter.
 JO u64 jo_turnf(float x)
 {
     const u32 bits = jo_bitsf(x) & 0x7fffffff, e = bits >> 23 < 126 ? 126 : bits >> 23;
@@ -599,7 +612,7 @@ JO u64 jo_turnf(float x)
     return (m * w0 << 32) + m * w1 + (m * w2 >> 32);
 }
 
-// The sine of a number plus some quarters of a turn.
+// The sine of a number plus some quarter rotations.
 JO double jo_sin_from(double x, u64 turn, double small, u32 quarters)
 {
     const u64 q = (turn + 0x2000000000000000ULL) >> 62, rest = turn - (q << 62);
@@ -631,7 +644,7 @@ JO float jo_tanf(float x)
     return a < __builtin_inf() ? jo_of_bitsf(jo_bitsf(y) ^ (jo_bitsf(x) & 0x80000000u)) : x - x;
 }
 
-// 64 bits of 2 / pi from a bit on.
+// 64 bits of 2 / pi, starting at a bit.
 JO u64 jo_pi_bits(u32 at)
 {
     const u32 word = at >> 5, shift = at & 31;
@@ -639,7 +652,8 @@ JO u64 jo_pi_bits(u32 at)
     return shift ? high << shift | (u64)jo_two_over_pi[word + 2] >> (32 - shift) : high;
 }
 
-// As for floats, with 53 bits times 192; not in vectors, for want of a product of 128 bits. What the sine is taken of, and the quarter.
+// As for floats, with 53 bits times 192; not vectorised, because there is no vector product of 128
+// bits. Returns the reduced argument and the quarter.
 static double jo_reduced(double x, u32 *quarter)
 {
     const u64 bits = jo_bits(x) & 0x7fffffffffffffffULL, m = (bits & 0xfffffffffffffULL) | 0x10000000000000ULL;
@@ -707,7 +721,7 @@ JO double jo_atan(double x)
 
 JO float jo_atanf(float x) { return (float)jo_atan(x); }
 
-// The angle of a point: that of the shorter side over the longer, mirrored where the point is elsewhere.
+// The angle of a point: that of the shorter side over the longer, reflected into its octant.
 JO double jo_atan2(double y, double x)
 {
     const double a = jo_absolute(x), b = jo_absolute(y), high = a > b ? a : b, low = a > b ? b : a;
@@ -849,7 +863,7 @@ JO double jo_erfc_tail(double t)
     return y;
 }
 
-// e^(-x^2) needs the square to more than 53 bits: x is cut after 26.
+// e^(-x^2) needs more than 53 bits of the square: x is split after 26.
 JO double jo_erfc_far(double a)
 {
     const double c = a > 28.0 ? 28.0 : a < 0.8 ? 0.8 : a, cut = jo_of_bits(jo_bits(c) & 0xfffffffff8000000ULL);
@@ -905,7 +919,8 @@ JO double jo_lgamma_tail(double t)
     return y;
 }
 
-// log(gamma(x)) of what is positive: a polynomial between its zeros, 1 and 2, else Stirling's series at 8 and beyond.
+// log(gamma(x)) of positive numbers: a polynomial between its zeros, 1 and 2, else Stirling's
+// series at 8 and above.
 JO double jo_lgamma_positive(double x)
 {
     const u32 low = x < 8.0;
@@ -930,7 +945,8 @@ JO double jo_lgamma(double x)
 
 JO float jo_lgammaf(float x) { return (float)jo_lgamma(x); }
 
-// What a power is where logarithms do not tell: of 1, to 0, of what is negative. `odd`: the exponent is an odd whole number.
+// Powers outside of the domain of logarithms: of 1, to 0, of negative numbers. `odd`: the exponent
+// is an odd integer.
 JO double jo_power_sign(double x, double y, double size)
 {
     const double b = jo_absolute(y), half = 0.5 * b;
@@ -940,14 +956,14 @@ JO double jo_power_sign(double x, double y, double size)
     return (x == 1.0) | (y == 0.0) ? 1.0 : (x != x) | (y != y) ? x + y : out;
 }
 
-// 24 bits by way of doubles: the error of the logarithm is too small to be seen.
+// 24 bits computed in doubles: the error of the logarithm is negligible.
 JO float jo_powf(float x, float y)
 {
     const double size = jo_exp((double)y * jo_log(jo_absolute(x)));
     return (float)jo_power_sign(x, y, size);
 }
 
-// What a product loses: each factor is cut in two halves, whose products are exact.
+// The rounding error of a product: each factor is split in two halves, whose products are exact.
 JO double jo_product_loss(double a, double b, double product)
 {
     const double ah = jo_of_bits(jo_bits(a) & 0xfffffffff8000000ULL), al = a - ah;
@@ -955,7 +971,8 @@ JO double jo_product_loss(double a, double b, double product)
     return ((ah * bh - product) + ah * bl + al * bh) + al * bl;
 }
 
-// The logarithm in two doubles: 2 s + s^3 (2/3 + ...), the first terms of which take both.
+// The logarithm as a sum of two doubles: 2 s + s^3 (2/3 + ...), where the first terms have two
+// parts.
 JO double jo_pow(double x, double y)
 {
     const double a = jo_absolute(x), f = jo_mantissa(a), k = jo_exponent(a), d = 2.0 + f, dl = f - (d - 2.0);
@@ -979,7 +996,7 @@ JO double jo_pow(double x, double y)
     return jo_power_sign(x, y, a == 0.0 ? of_zero : a == __builtin_inf() ? of_infinity : far);
 }
 
-// Exact. Quotients of 28 bits at a time, of which there is one in most cases; not in vectors.
+// Exact. Quotients of 28 bits at a time, in most cases one; not vectorised.
 static float jo_fmodf(float x, float y)
 {
     double a = jo_absolutef(x);
@@ -1022,7 +1039,8 @@ static double jo_remainder(double x, double y)
     return rest != 0.0 && (rest < 0.0) != (y < 0.0) ? rest + y : rest;
 }
 
-// Rounded down, as PyTorch does it: by way of the remainder, so that it is right where the quotient would be rounded to a whole number. Of halves and floats in floats.
+// Rounded down as in PyTorch: computed from the remainder, so that it is right where the quotient
+// would be rounded to an integer. Halves and floats are computed in floats.
 static float jo_floor_quotientf(float x, float y)
 {
     const float rest = jo_fmodf(x, y), whole = (x - rest) / y;
@@ -1039,14 +1057,14 @@ static double jo_floor_quotient(double x, double y)
     return y == 0.0 ? x / y : quotient == 0.0 ? jo_signed(0.0, x / y) : near;
 }
 
-// Integer division. Zero divisors are looked for before a launch; the lowest integer divided by
-// -1 is itself, as results wrap.
+// Integer division. Launches check for zero divisors; the lowest integer divided by -1 is itself,
+// because results wrap.
 static i32 jo_quotient32(i32 x, i32 y)
 {
     return y == 0 ? 0 : y == -1 ? (i32)(0 - (u32)x) : x / y;
 }
 
-// With the sign of what is divided.
+// With the sign of the dividend.
 static i32 jo_rest32(i32 x, i32 y)
 {
     return y == 0 ? 0 : y == -1 ? 0 : x % y;
@@ -1078,14 +1096,14 @@ static i32 jo_raised32(i32 x, i32 y)
     return (i32)power;
 }
 
-// Integer division. Zero divisors are looked for before a launch; the lowest integer divided by
-// -1 is itself, as results wrap.
+// Integer division. Launches check for zero divisors; the lowest integer divided by -1 is itself,
+// because results wrap.
 static i64 jo_quotient64(i64 x, i64 y)
 {
     return y == 0 ? 0 : y == -1 ? (i64)(0 - (u64)x) : x / y;
 }
 
-// With the sign of what is divided.
+// With the sign of the dividend.
 static i64 jo_rest64(i64 x, i64 y)
 {
     return y == 0 ? 0 : y == -1 ? 0 : x % y;

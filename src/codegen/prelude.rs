@@ -1,11 +1,11 @@
-//! The vector mathematics that kernels call: `prelude.c`, of which a unit gets the functions that
+//! The vector mathematics that kernels call: `prelude.c`, from which a unit gets the functions that
 //! it needs.
 //!
-//! Compilers vectorise loops only if they can inline what these call, and kernels link no library.
-//! Functions of floats that are seldom critical are computed in doubles, at half the speed and
-//! correctly rounded but for one result in thousands. Those of networks have polynomials of their
-//! own, fitted by `tools/polynomials/fit.py`. `jitopt-bench accuracy` measures all of them, see
-//! `codegen/accuracy.md`.
+//! Compilers vectorise loops only if they can inline the functions that these call, and kernels
+//! link no library. Float functions that are seldom critical are computed in doubles, at half the
+//! speed and correctly rounded but for one result in thousands. Those common in networks have their
+//! own polynomials, fitted by `tools/polynomials/fit.py`. `jitopt-bench accuracy` measures all of
+//! them, see `codegen/accuracy.md`.
 
 use super::expressions::names;
 use rustc_hash::FxHashMap;
@@ -15,9 +15,9 @@ use std::sync::LazyLock;
 /// The whole text.
 pub const TEXT: &str = include_str!("prelude.c");
 
-/// Sums, differences, products and quotients that a formula takes, with those of the functions that
-/// it calls, for floats where there are two. They are counted as written: a product that is
-/// contracted with a sum is two, and the few of whole numbers count too.
+/// The number of additions, subtractions, multiplications and divisions of a formula, including the
+/// functions that it calls, in the float version where there are two. They are counted as written:
+/// a fused multiply-add is two, and the few integer operations count too.
 pub fn operations(text: &str) -> usize {
     let own: usize = [" + ", " - ", " * ", " / "].iter().map(|operator| text.matches(operator).count()).sum();
     let called = names(text).filter(|name| name.len() > 1).filter_map(|name| {
@@ -29,20 +29,20 @@ pub fn operations(text: &str) -> usize {
     own + called.sum::<usize>()
 }
 
-/// A function, or a definition that stands alone.
+/// A function or a definition.
 struct Piece {
     name: &'static str,
     text: &'static str,
-    /// The pieces that it names.
+    /// The pieces that it uses.
     needs: Vec<usize>,
 }
 
-/// What stands before the first function: the names of types.
+/// The text before the first function: type names.
 pub fn types() -> &'static str {
     TEXT.split_once("\n\n").map_or(TEXT, |(head, _)| head)
 }
 
-/// The pieces: parted by empty lines, each called by the first word in it that begins with `jo_`.
+/// The pieces, separated by empty lines, each named by its first identifier that begins with `jo_`.
 static PIECES: LazyLock<Vec<Piece>> = LazyLock::new(|| {
     let texts = TEXT.split("\n\n").skip(1).filter_map(|text| {
         let code = text.lines().find(|line| !line.starts_with("//"))?;
@@ -63,7 +63,7 @@ pub fn functions() -> impl Iterator<Item = &'static str> {
     PIECES.iter().map(|piece| piece.name)
 }
 
-/// The pieces that these texts name, those that they need, and so on, in the order of the file.
+/// The pieces that these texts use, directly or indirectly, in the order of the file.
 pub fn used_by<'a>(texts: impl Iterator<Item = &'a str>) -> String {
     let mut wanted: BTreeSet<usize> = BTreeSet::new();
     let mut open: Vec<usize> = Vec::new();

@@ -10,20 +10,20 @@ use crate::ir::Graph;
 use crate::symbol::prim;
 use crate::tensor::DType;
 
-/// The unit, and what is to be said of groups that have no kernel.
+/// The unit, and remarks about groups that have no kernel.
 #[derive(Debug, Default)]
 pub struct Unit {
-    /// C, empty where there are no kernels.
+    /// C source, empty where there are no kernels.
     pub text: String,
-    /// Names of groups that have no kernel, and why.
+    /// Names of groups that have no kernel, with the reason.
     pub refused: Vec<(String, Refusal)>,
-    /// How many groups there are.
+    /// The number of groups.
     pub groups: usize,
 }
 
-/// The kernels of a graph and of the graphs in it, as its types tell their operands: element types
-/// where they do, `Float` where they do not, elements in a row. At run time the operands themselves
-/// decide.
+/// The kernels of a graph and of the graphs in it, for operands as their types describe them:
+/// contiguous, with the element type that the type has, else `Float`. At run time the operands
+/// themselves decide.
 pub fn unit(graph: &Graph, release: Option<Release>) -> Unit {
     let release = release.unwrap_or(graph.release());
     let mut found = Unit::default();
@@ -58,7 +58,7 @@ pub fn unit(graph: &Graph, release: Option<Release>) -> Unit {
     found
 }
 
-/// Tensors with dimensions lie in a row, those without stand still.
+/// Tensors with dimensions are contiguous, those without are broadcast.
 pub fn in_a_row(kernel: &Kernel) -> Traversal {
     let direction = likely_direction(kernel);
     let invariant: Vec<bool> = (0..kernel.accesses()).map(|access| !moves(kernel, access)).collect();
@@ -81,8 +81,8 @@ pub fn in_a_row(kernel: &Kernel) -> Traversal {
     }
 }
 
-/// How a sum aside is likely to move along the innermost dimension: it is another one than rows are
-/// along, or all of them.
+/// The likely stride class of a column reduction's accumulator along the innermost dimension: rows
+/// are along another dimension, or along all of them.
 fn if_summed(kernel: &Kernel, access: usize, direction: Direction) -> Inner {
     let column_reduction =
         kernel.stores[access - kernel.loads.len()].column_reduction.map(|at| &kernel.column_reductions[at].axes);
@@ -92,7 +92,7 @@ fn if_summed(kernel: &Kernel, access: usize, direction: Direction) -> Inner {
     }
 }
 
-/// What is folded is folded along rows, unless it is the first dimension.
+/// An inner reduction, unless the first dimension is reduced.
 fn likely_direction(kernel: &Kernel) -> Direction {
     match kernel.axes() {
         None => Direction::Points,
@@ -103,7 +103,7 @@ fn likely_direction(kernel: &Kernel) -> Direction {
     }
 }
 
-/// Whether dimensions that count from the first leave out one between them.
+/// Whether dimensions, counted from the first, leave out one between them.
 fn leaves_out(dims: &[i64]) -> bool {
     let (first, last) = (dims.iter().min(), dims.iter().max());
     first.zip(last).is_some_and(|(&first, &last)| first >= 0 && last - first >= dims.len() as i64)
@@ -116,12 +116,11 @@ fn moves(kernel: &Kernel, access: usize) -> bool {
     }
 }
 
-/// Whether a value has something to do with single elements, not with what they are folded into
-/// alone.
+/// Whether a value depends on single elements, not only on results of reductions.
 fn depends_on_elements(kernel: &Kernel, source: Source) -> bool {
     match source {
         Source::Load(k) => kernel.loads[k].dimensioned && kernel.loads[k].axis_map != AxisMap::Channels,
-        // A running total is one at each element, also of a single one.
+        // A scan has a value for each element, even if there is only one.
         Source::Step(i) if kernel.steps[i].scan.is_some() => true,
         Source::Step(i) => kernel.steps[i].inputs.iter().any(|input| depends_on_elements(kernel, input.source)),
         _ => false,

@@ -191,7 +191,7 @@ impl<'g> Machine<'g> {
         let Then::Return(node, _) = self.frames[fork].then else { return Err(stop) };
         let left = self.frames.drain(fork..).filter(|frame| frame.then.ends_activation()).count();
         self.activations.truncate(self.activations.len() - left);
-        let graph = self.activations.last().expect("somebody forked").graph;
+        let graph = self.activations.last().expect("a graph forked").graph;
         self.deliver(graph, node, smallvec::smallvec![IValue::Future(Rc::new(Err(stop)))])
     }
 
@@ -257,12 +257,12 @@ impl<'g> Machine<'g> {
             Then::Again { node, at, most } => self.iterate(graph, node, at + 1, most, results)?,
             Then::Return(node, carries) => {
                 self.activations.pop();
-                let graph = self.activations.last().expect("somebody called").graph;
+                let graph = self.activations.last().expect("a graph called").graph;
                 self.deliver(graph, node, returned(graph, node, carries, results))?;
             }
             Then::Fallback { call, section } => {
                 self.activations.pop();
-                let graph = self.activations.last().expect("somebody called").graph;
+                let graph = self.activations.last().expect("a graph called").graph;
                 let results: Vec<IValue> = results.into_iter().take(graph.num_outputs(section)).collect();
                 self.deliver(graph, call, smallvec::smallvec![IValue::tuple(results)])?;
             }

@@ -1,15 +1,16 @@
 //! The column of the operator table for gradients.
 //!
-//! The table is text, `ops/gradients.txt` and the files next to it. The head of that file describes
-//! its lines, [`notation`] the formulas.
+//! The table is text, `ops/gradients.txt` and the files next to it. The head of that file defines
+//! the format of rows, [`notation`] that of formulas.
 //!
-//! Reading a formula makes nodes in PyTorch's order, so that recorded backward graphs compare.
+//! Parsing a formula creates nodes in PyTorch's order, so that recorded backward graphs compare
+//! equal.
 //!
-//! Halves have formulas of their own, rows with the word `halves`. Eager mode has one kernel for
-//! some gradients, which computes in float and rounds once, and composes others, rounding after
-//! each operator. The formulas of PyTorch's executors have the same value and round elsewhere: in
+//! Halves have their own formulas, rows with the word `halves`. Eager mode has one kernel for some
+//! gradients, which computes in float and rounds once, and composes others, rounding after each
+//! operator. The formulas of PyTorch's executors have the same value but round elsewhere: in
 //! float16 `other * other` overflows above 255 where `self / other / other` does not. `AD_float`
-//! reads the element type at run time, from a list, so that no branch hinders a second derivative.
+//! reads the element type at run time, from a list, so that no branch prevents a second derivative.
 //! Graphs of floats keep their text, and so do untyped graphs that are not made for a run, whose
 //! text is compared with PyTorch's: on halves they round as PyTorch's own graphs do. Formulas of
 //! 1.3 have no such rows: up to 1.4 PyTorch computes nothing in halves on the CPU (21 operators
@@ -18,11 +19,11 @@
 //! mode runs, and records its results at both ends of the range;
 //! `tools/opt/tests/half_gradients.rs` compares.
 //!
-//! Gradients go by release: a row or a function holds `from` a release on and `until` one, within
-//! its era. `tools/pytorch/gradient_probe.py` computes gradients at ties, bounds, zeros, infinities
-//! and NaN in each release; where a release between two was not run, the boundary is the first
-//! release that was observed with the later gradient. The boundary of `cosine_similarity`, whose
-//! norms lose their bound between 1.13 and 2.7, is set to 2.0.
+//! Gradients differ by release: a row or a function holds `from` a release on and `until` a
+//! release, within its era. `tools/pytorch/gradient_probe.py` computes gradients at ties, bounds,
+//! zeros, infinities and NaN in each release. If the releases between two probed ones were not run,
+//! the boundary is the first release for which the later gradient was observed. The boundary of
+//! `cosine_similarity`, whose norms lose their bound between 1.13 and 2.7, is set to 2.0.
 
 pub mod notation;
 
@@ -36,7 +37,8 @@ use notation::Body;
 use rustc_hash::FxHashMap;
 use std::sync::{LazyLock, OnceLock};
 
-/// The texts: what PyTorch has formulas for, what it has none for, and what gradients are made of.
+/// The sources: operators with a PyTorch formula, operators without one, and the operators of
+/// backward graphs.
 const TABLE: &str = concat!(
     include_str!("gradients.txt"),
     include_str!("gradients_of_ours.txt"),
@@ -49,31 +51,32 @@ const TABLE: &str = concat!(
     include_str!("gradients_of_gradients.txt")
 );
 
-/// What is told of some overloads.
+/// The gradient of some overloads.
 #[derive(Debug, Default)]
 pub struct GradientRow {
-    /// In which eras PyTorch differentiates them by a formula.
+    /// The eras in which PyTorch differentiates them by a formula.
     eras: Vec<Era>,
-    /// In which eras the formula is ours alone.
+    /// The eras in which the formula is ours alone.
     ours: Vec<Era>,
-    /// The releases of these eras that the formula is of.
+    /// The releases of these eras in which the formula holds.
     releases: Span,
-    /// Whether the formula is taken where `differentiate{eager}` is asked for, and only there.
+    /// Whether only `differentiate{eager}` takes the formula.
     is_eager: bool,
-    /// Whether they only look at the memory of their operand.
+    /// Whether they return views of their operand.
     pub is_view: bool,
     /// Whether the formula rounds as eager mode does in halves, and is taken where operands are
     /// halves or may be.
     is_for_halves: bool,
-    /// Whether the formula is of complex numbers, and taken where types tell that there are such.
+    /// Whether the formula is for complex numbers, and is taken where types show that there are
+    /// some.
     is_for_complex: bool,
     /// Whether the formula holds for complex numbers, too.
     is_linear: bool,
-    /// Whether no gradient comes back.
+    /// Whether there is no gradient.
     pub is_flat: bool,
     /// The operands that must be constants.
     pub fixed: Vec<&'static str>,
-    /// The operand that must not be a constant that is false.
+    /// The operand that must not be the constant false.
     pub trained: Option<&'static str>,
     formula: Text,
 }
@@ -90,7 +93,7 @@ pub struct Function {
     body: Text,
 }
 
-/// Releases: all of them, where no bound is given.
+/// A range of releases: all of them, where no bound is given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Span {
     /// The first release.
@@ -104,7 +107,7 @@ impl Span {
         self.from.is_none_or(|from| from <= release) && self.until.is_none_or(|until| release < until)
     }
 
-    /// Reads `from=1.10` or `until=1.10`; false where the word is neither.
+    /// Reads `from=1.10` or `until=1.10`; false if the word is neither.
     fn read(&mut self, word: &str) -> bool {
         let bound = |text: &str| Some(text.parse().expect("a release is written as `--torch` reads it"));
         match word.split_once('=') {
@@ -116,7 +119,7 @@ impl Span {
     }
 }
 
-/// A text that is read when it is needed.
+/// A text that is parsed at first use.
 #[derive(Debug, Default)]
 struct Text {
     text: &'static str,
@@ -131,31 +134,31 @@ impl Text {
 }
 
 impl GradientRow {
-    /// Whether the row is taken without a reason to take another one.
+    /// Whether the row needs no special condition, such as halves.
     fn is_plain(&self) -> bool {
         !self.is_eager && !self.is_for_halves && !self.is_for_complex
     }
 
-    /// Whether the formula is PyTorch's or ours in a release.
+    /// Whether there is a formula, PyTorch's or ours, in a release.
     fn holds_in(&self, release: Release) -> bool {
         let era = release.era();
         (self.eras.contains(&era) || self.ours.contains(&era)) && self.releases.covers(release)
     }
 
-    /// The formula; without lines when no gradient comes back.
+    /// The formula; without lines where there is no gradient.
     pub fn formula(&self) -> &Body {
         self.formula.body()
     }
 }
 
 impl Function {
-    /// What it computes.
+    /// Its lines and results.
     pub fn body(&self) -> &Body {
         self.body.body()
     }
 }
 
-/// A kind with the name of the overload, and the formal that tells two of that name apart.
+/// A kind with an overload name, and the formal that distinguishes two of that name.
 #[derive(Debug)]
 struct Key {
     overload: &'static str,
@@ -184,13 +187,13 @@ pub fn any_gradient_row(release: Release, schema: &Schema) -> Option<&'static Gr
     find(schema, |row| row.holds_in(release) && row.is_plain())
 }
 
-/// The row that computes what eager mode computes also where a gradient is infinite or NaN, or else
-/// the one of [`any_gradient_row`].
+/// The row of eager mode's gradient, also where it is infinite or NaN; else that of
+/// [`any_gradient_row`].
 pub fn eager_gradient_row(release: Release, schema: &Schema) -> Option<&'static GradientRow> {
     find(schema, |row| row.is_eager && row.holds_in(release)).or_else(|| any_gradient_row(release, schema))
 }
 
-/// The row that rounds where eager mode rounds halves, or else the one of eager mode.
+/// The row that rounds as eager mode does in halves; else that of eager mode.
 pub fn half_gradient_row(release: Release, schema: &Schema) -> Option<&'static GradientRow> {
     own_half_gradient_row(release, schema).or_else(|| eager_gradient_row(release, schema))
 }
@@ -241,7 +244,7 @@ static ALL: LazyLock<Table> = LazyLock::new(|| {
 });
 
 impl Table {
-    /// Adds what a head and the lines under it say. A word that is none is a mistake of the build,
+    /// Adds the row of a head and the lines under it. An unknown word is an error in the table,
     /// which a test of this file finds.
     fn entry(&mut self, head: &'static str, text: Text) {
         let Some(function) = head.strip_prefix("def ") else { return self.row(head, text) };
@@ -330,8 +333,8 @@ mod tests {
                 for &era in row.eras.iter().chain(&row.ours) {
                     let holds = |release: &Release| release.era() == era && row.releases.covers(*release);
                     let release = Release::all().find(holds).expect("a row holds in a release");
-                    // Versions between have overloads of the other era, which formulas call:
-                    // `index_add` without `alpha`.
+                    // Releases between the eras have overloads of the other era, which formulas
+                    // call: `index_add` without `alpha`.
                     let operator = ops::operator(era, *kind);
                     let mut schemas = operator.schemas.iter().chain(operator.elsewhere());
                     let find = match (row.is_for_halves, row.is_eager) {

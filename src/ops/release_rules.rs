@@ -1,11 +1,9 @@
-//! What operators did in earlier releases: a column of the operator table.
+//! Behaviour of operators in earlier releases: a column of the operator table.
 //!
-//! A row says of kinds that in some releases, on some operands, they raise or compute something
-//! else than before or after.
-//! Each row was found by running small calls in the releases (`tools/pytorch/release_probe.py`),
-//! and a test holds the rows,
-//! the recorded calls and the interpreter to each other (`tools/opt/tests/releases.rs`). Releases
-//! before 1.3 run as 1.3.
+//! A row states that operators of some kinds, in some releases and on some operands, raise or
+//! compute something else than before or after. Each row was found by running small calls in the
+//! releases (`tools/pytorch/release_probe.py`), and a test compares the rows, the recorded calls
+//! and the interpreter (`tools/opt/tests/releases.rs`). Releases before 1.3 run as 1.3.
 
 use crate::symbol::Symbol;
 use crate::tensor::DType;
@@ -13,50 +11,50 @@ use crate::types::release::Release;
 use rustc_hash::FxHashMap;
 use std::sync::LazyLock;
 
-/// Operands that a row is about.
+/// The operands that a row applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operands {
-    /// Tensors of integers or bools, and no number that is floating point.
+    /// Tensors of integers or bools, without a floating-point number.
     Integral,
-    /// Tensors of bools, and no number that is floating point.
+    /// Tensors of bools, without a floating-point number.
     Bools,
     /// Tensors of integers.
     Integers,
-    /// Tensors of integers or bools with a number that is floating point.
+    /// Tensors of integers or bools with a floating-point number.
     IntegralWithFloat,
-    /// No tensors, and no number that is floating point.
+    /// No tensors, and no floating-point number.
     IntegralNumbers,
     /// Tensors of different element types.
     Mixed,
-    /// The same, without the first, which is a condition.
+    /// The same, ignoring the first one, which is a condition.
     MixedChoices,
-    /// A first tensor of floating point.
+    /// The first tensor is floating point.
     Floating,
-    /// A first tensor that is neither of bools nor of `uint8`.
+    /// The first tensor is of neither bools nor `uint8`.
     NotBools,
-    /// A second tensor of `uint8`, which is a mask.
+    /// The second tensor is a mask of `uint8`.
     ByteMask,
-    /// Any types: the values decide.
+    /// Any types: the row depends on values.
     Values,
 }
 
-/// What an operator does in the releases of a row.
+/// The behaviour of an operator in the releases of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Does {
     /// It raises; the interpreter refuses the call by this row alone.
     Raises,
-    /// It raises unless a dtype is given; the kernel does that.
+    /// It raises unless a dtype is given; the kernel checks that.
     RaisesUntyped,
-    /// It does something that the kernel has to do.
+    /// The kernel computes the difference.
     Computes(&'static str),
-    /// The same, and the result has the element type of the first tensor.
+    /// The same, with the element type of the first tensor.
     Keeps(&'static str),
-    /// The same, and the result has the default element type.
+    /// The same, with the default element type.
     MakesFloats,
 }
 
 impl Does {
-    /// In words, `it …`.
+    /// A description that continues `it …`.
     pub fn text(self) -> &'static str {
         match self {
             Does::Raises => "raises",
@@ -70,24 +68,24 @@ impl Does {
 /// A row.
 #[derive(Clone, Copy, Debug)]
 pub struct ReleaseRow {
-    /// Names of the kinds, between blanks.
+    /// Names of the kinds, separated by blanks.
     pub kinds: &'static str,
-    /// The operands that it holds for.
+    /// The operands that it applies to.
     pub operands: Operands,
     /// The first release.
     pub from: Release,
-    /// The first release after them; none where the newest is one of them.
+    /// The first release after them; none if the newest release is one of them.
     pub until: Option<Release>,
-    /// What is done.
+    /// The behaviour.
     pub does: Does,
 }
 
-/// Element types of tensors and numbers that an operator is given.
+/// Element types of the tensors and numbers among the operands of a call.
 #[derive(Clone, Debug, Default)]
 pub struct OperandTypes {
-    /// Of tensors, elements of lists among them, in order.
+    /// The types of tensors, including elements of lists, in order.
     pub tensors: Vec<DType>,
-    /// Whether a number is floating point; none where that is not known.
+    /// Whether a number is floating point; none if that is unknown.
     pub float_number: Option<bool>,
 }
 
@@ -144,13 +142,13 @@ pub const RELEASE_ROWS: &[ReleaseRow] = &[
     before("aten::addcdiv", Operands::Integral, (1, 6), Does::Computes("divides integers")),
     row("aten::addcdiv", Operands::Integral, (1, 6), None, Does::Raises),
     before("aten::cat aten::stack", Operands::Mixed, (1, 6), Does::Raises),
-    // Deprecated with 1.2; whether 2.0 or 2.1 was the first to refuse them was not run.
+    // Deprecated with 1.2; whether 2.0 or 2.1 refused them first was not tested.
     row("aten::masked_fill aten::masked_select", Operands::ByteMask, (2, 1), None, Does::Raises),
     before("aten::median", Operands::Values, (1, 8), Does::Computes("orders NaN after all numbers")),
     before("aten::logsumexp", Operands::Integral, (1, 11), Does::Raises),
     before("aten::mse_loss", Operands::Mixed, (1, 4), Does::Raises),
     before("aten::all aten::any", Operands::NotBools, (1, 8), Does::Raises),
-    // By FBGEMM, whose older way of rounding 2.14 has no longer.
+    // FBGEMM rounds in another way from 2.14 on.
     before(DYNAMIC_PRODUCTS, Operands::Values, (2, 14), Does::Computes("adds the zero point before it rounds")),
 ];
 
@@ -179,20 +177,20 @@ const fn before(kinds: &'static str, operands: Operands, until: (u32, u32), does
 }
 
 impl ReleaseRow {
-    /// Whether it holds in a release.
+    /// Whether it applies in a release.
     pub fn covers(&self, release: Release) -> bool {
         let release = release.max(FIRST);
         self.from <= release && self.until.is_none_or(|until| release < until)
     }
 
-    /// The releases with which something else begins.
+    /// The releases at which behaviour changes.
     pub fn boundaries(&self) -> impl Iterator<Item = Release> {
         Some(self.from).filter(|&from| from > FIRST).into_iter().chain(self.until)
     }
 }
 
 impl Operands {
-    /// Whether these operands are such; what is not known may be.
+    /// Whether operands have such types; unknown types may match.
     pub fn hold(self, types: &OperandTypes) -> bool {
         let OperandTypes { tensors, float_number } = types;
         let integral = |dtype: &DType| dtype.is_integral();
@@ -228,7 +226,8 @@ pub fn release_rows(kind: Symbol) -> &'static [&'static ReleaseRow] {
     ALL.get(&kind).map_or(&[], Vec::as_slice)
 }
 
-/// What a release does that decides the element type of a result on operands of these types.
+/// The behaviour of a release that determines the element type of a result on operands of these
+/// types.
 pub fn element_type_rule(kind: Symbol, types: &OperandTypes, release: Release) -> Option<Does> {
     let decides = |row: &&&ReleaseRow| !matches!(row.does, Does::Computes(_));
     let mut rows = release_rows(kind).iter().filter(decides);

@@ -115,7 +115,7 @@ pub enum Shape {
     /// One rule for each result.
     Each(&'static [Shape]),
     /// The elements of a list: `chunk`, `split`, `unbind` and the like.
-    Parted,
+    Split,
     /// A loss: no dimensions, or those of the first n tensors without reduction.
     Loss(usize),
     /// A loss over classes: no dimensions, or those of the target without reduction. A target of

@@ -1,4 +1,4 @@
-//! What the interpreter asks when it comes to a fusion group.
+//! The backend that the interpreter calls for fusion groups.
 
 mod divided_groups;
 
@@ -28,86 +28,88 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// How groups are compiled and run.
+/// Settings of compilation and execution.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// The only compiler to be tried, `JITOPT_CC`.
+    /// The only compiler that is tried, `JITOPT_CC`.
     pub compiler: Option<String>,
-    /// The first to be tried, `CC`.
+    /// The first compiler that is tried, `CC`.
     pub cc: Option<String>,
-    /// Where compiled units are kept; nowhere when it is not said.
+    /// The folder of compiled units; none are kept without one.
     pub cache: Option<PathBuf>,
-    /// How many threads; as many as there are processors when it is not said.
+    /// The number of threads; by default the number of processors.
     pub threads: Option<usize>,
-    /// Results are poisoned before, and what lies beside them is watched: for tests.
+    /// Fill results with a poison value first, and check the memory around them: for tests.
     pub guarded: bool,
-    /// Compiled in a tenth of the time, to code without vectors: for tests.
+    /// Compile in a tenth of the time, without vectorisation: for tests.
     pub scalar: bool,
-    /// Whether results go past the caches; those of large launches do when it is not said.
+    /// Whether results are written with non-temporal stores; by default those of large launches
+    /// are.
     pub stream: Option<bool>,
-    /// Every launch has so many threads, whatever its size, and rows are parted between them where
-    /// that can be done: for tests.
+    /// Every launch uses this number of threads, whatever its size, and rows are split between them
+    /// where that is possible: for tests.
     pub always_threads: Option<usize>,
 }
 
-/// What has been done so far.
+/// Counters of the backend.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Kernels that ran.
+    /// Kernels that were launched.
     pub launched: u64,
-    /// Groups that ran on the interpreter.
+    /// Groups that the interpreter ran.
     pub fallen_back: u64,
-    /// Groups that ran as several kernels, as one cannot do them.
+    /// Groups that ran as several kernels, because one kernel cannot compute them.
     pub divided: u64,
-    /// Kernels that the compiler made.
+    /// Kernels that were compiled.
     pub compiled: u64,
-    /// Kernels that were on disk.
+    /// Kernels that were found on disk.
     pub cached: u64,
-    /// How often the compiler ran: it makes the kernels of a graph together.
+    /// Runs of the compiler, which compiles the kernels of a graph together.
     pub units: u64,
-    /// How often it was found out how a group is run: once for operands of the same types, sizes
-    /// and strides, unless many others came between.
+    /// Launch plans that were made: one for operands of the same types, sizes and strides, unless
+    /// it was evicted in between.
     pub planned: u64,
 }
 
-/// How long a compiler may take for a group of so many nodes before somebody wants to know.
+/// The compile time from which on a remark is made, for groups of at least `MANY` nodes.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Nodes that take a compiler about a second.
+/// The number of nodes that a compiler needs about a second for.
 const MANY: usize = 100;
-/// Most reasons that are said why a group runs unfused.
+/// The number of reasons that are reported for why a group runs unfused.
 const MOST_REASONS: usize = 3;
-/// Most kernels that are compiled before they are needed. A graph may have hundreds, in branches
-/// that are never taken.
+/// The number of kernels that are compiled before they are needed. A graph may have hundreds, in
+/// branches that are never taken.
 const MOST_FORESEEN: usize = 31;
 
-/// Element types and access patterns: what a kernel is made for, beside its section.
+/// Element types and access patterns: the specialisation of a kernel, beside its section.
 type Key = (u64, Vec<Argument>, Traversal);
 
-/// What became of sections with operands of some element types.
+/// The kernels of sections for operands of given element types, or why there is none.
 type Lowered = FxHashMap<(u64, Vec<Argument>), Result<Rc<Kernel>, String>>;
 
-/// The pieces of a section, for sizes that have come by.
+/// The pieces of a section, for sizes seen so far.
 type Divisions = Vec<Rc<Vec<Excerpt>>>;
 
-/// A group, and what it is to run on.
+/// A group and its operands.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     /// The section of the group.
     pub section: &'a Graph,
-    /// What the group is called in the text.
+    /// The name of the group in the source.
     pub name: &'a str,
-    /// What it is to run on.
+    /// The operands.
     pub operands: &'a [IValue],
     /// The release of PyTorch whose semantics it has.
     pub release: (u32, u32),
 }
 
-/// What the operands of a request are, the kernel for them, and how it walks.
+/// The types of the operands of a request, the kernel for them, and its iteration space.
 type Settled = (Vec<Argument>, Rc<Kernel>, Geometry);
 
 /// A kernel that is to be compiled.
 struct Wanted {
-    /// What it is known by: its function, were it called `NAME`, without notes and names.
+    /// Its key: the source of its function with `NAME` as its name, without comments and names of
+    /// values.
     text: String,
     kernel: Rc<Kernel>,
     traversal: Traversal,
@@ -120,10 +122,10 @@ impl Wanted {
     }
 }
 
-/// Runs the fusion groups of graphs as kernels of the processor.
+/// Runs the fusion groups of graphs as compiled kernels on the processor.
 ///
-/// One is made for a run, or for several of the same graphs: groups are known by the identity of
-/// their section, which must not be edited meanwhile.
+/// A backend serves a run, or several runs of the same graphs: groups are identified by the
+/// identity of their section, which must not be edited meanwhile.
 #[derive(Debug)]
 pub struct CpuBackend {
     settings: Settings,
@@ -132,22 +134,22 @@ pub struct CpuBackend {
     lowered: RefCell<Lowered>,
     compiled: RefCell<FxHashMap<Key, Result<Rc<Compiled>, String>>>,
     by_text: RefCell<FxHashMap<String, Rc<Compiled>>>,
-    /// Sections that have been compiled once, for their operands or for what types say of them.
+    /// Sections that have been compiled once, for their operands or for the types of their params.
     foreseen: RefCell<FxHashSet<u64>>,
-    /// The pieces of groups that no kernel can run, for sizes that have come by.
+    /// The pieces of groups that no kernel can run, for sizes seen so far.
     divisions: RefCell<FxHashMap<(u64, Vec<Argument>), Divisions>>,
-    /// Groups that cannot be divided either, with what they were to run on.
+    /// Groups that cannot be divided either, with the operands for which that was tried.
     undivided: RefCell<FxHashSet<(u64, Vec<Known>)>>,
-    /// How groups are run on operands that have come by.
+    /// The launch plans of groups, per operand specification.
     plans: RefCell<Plans>,
     counts: Cell<Counts>,
     remarks: RefCell<Vec<String>>,
-    /// When the run at hand has to end, its compiler included.
+    /// When the current run has to end, including its compiler.
     deadline: Cell<Option<Instant>>,
 }
 
 impl CpuBackend {
-    /// Gets ready. The compiler is looked for when the first group comes.
+    /// Creates a backend. The compiler is looked for when the first group runs.
     pub fn new(settings: Settings) -> CpuBackend {
         CpuBackend {
             cache: DiskCache::new(settings.cache.as_deref()),
@@ -166,20 +168,20 @@ impl CpuBackend {
         }
     }
 
-    /// What has been done so far.
+    /// The counters so far.
     pub fn counts(&self) -> Counts {
         self.counts.get()
     }
 
-    /// Why groups ran on the interpreter, and what else took time, each reason once.
+    /// Why groups ran on the interpreter, and what else took long, each reason once.
     pub fn remarks(&self) -> Vec<String> {
         self.remarks.borrow().clone()
     }
 
-    /// The compiler that is used.
+    /// The compiler.
     ///
     /// # Errors
-    /// What those said that do not work.
+    /// The messages of the compilers that do not work.
     pub fn compiler(&self) -> Result<&Compiler, String> {
         let find = || {
             let (asked_for, cc) = (self.settings.compiler.as_deref(), self.settings.cc.as_deref());
@@ -194,7 +196,7 @@ impl CpuBackend {
         self.counts.set(counts);
     }
 
-    /// Says something once.
+    /// Adds a remark, unless there is an equal one.
     fn remark(&self, remark: String) {
         let mut remarks = self.remarks.borrow_mut();
         if !remarks.contains(&remark) {
@@ -202,7 +204,8 @@ impl CpuBackend {
         }
     }
 
-    /// Says why a group runs unfused. In a loop there may be a reason for each size: a few tell.
+    /// Remarks why a group runs unfused. In a loop there may be a reason for each size; only a few
+    /// are reported.
     fn remark_unfused(&self, outputs: &str, why: &str) {
         let head = format!("the group of {outputs} runs unfused: ");
         let told = self.remarks.borrow().iter().filter(|remark| remark.starts_with(&head)).count();
@@ -220,7 +223,7 @@ impl CpuBackend {
         env: &Environment,
     ) -> Result<Outs, String> {
         if env.precision == Precision::Double {
-            return Err("reals are kept in doubles, which no kernel does".to_owned());
+            return Err("floating-point elements are kept as doubles, which kernels do not support".to_owned());
         }
         let release = env.release.unwrap_or(graph.release());
         let operands: Vec<IValue> = operands.iter().map(unwrapped).collect();
@@ -244,7 +247,7 @@ impl CpuBackend {
         }
     }
 
-    /// How a group is run on operands that are the first of their kind.
+    /// Determines how a group runs on operands whose specification is new.
     fn way(&self, request: Request<'_>, graph: &Graph, node: Node) -> Result<Way, String> {
         let (units, begin) = (self.counts().units, Instant::now());
         let way = match self.settled(&request) {
@@ -271,11 +274,10 @@ impl CpuBackend {
         }
     }
 
-    /// Gets a group ready to be launched on operands, as often as one likes; compiles it where that
-    /// is needed.
+    /// Prepares a group for repeated launches on operands; compiles it if needed.
     ///
     /// # Errors
-    /// Why no kernel can do it, in words for people.
+    /// The reason why no kernel can compute it, as text for people.
     pub fn prepared(&self, request: Request<'_>) -> Result<Prepared, String> {
         let section = request.section.id().number();
         let plan = match self.plans.borrow_mut().find(section, request.operands) {
@@ -294,8 +296,8 @@ impl CpuBackend {
         Ok(Prepared::new(plan, request.operands.to_vec(), self.settings.guarded))
     }
 
-    /// Compiles the kernels of several groups as one unit. Groups that have no kernel are left out:
-    /// who runs them is told why.
+    /// Compiles the kernels of several groups as one unit. Groups without a kernel are left out:
+    /// running them reports why.
     pub fn compile_together(&self, groups: &[Request<'_>]) {
         let wanted = groups.iter().filter_map(|request| {
             let (_, kernel, geometry) = self.settled(request).ok()?;
@@ -303,7 +305,7 @@ impl CpuBackend {
         });
         let wanted = self.new_ones(wanted.collect());
         if !wanted.is_empty() {
-            // Those that want it are told.
+            // An error is reported to the groups that need the kernels.
             let _ = self.make(&wanted);
         }
     }
@@ -330,13 +332,13 @@ impl CpuBackend {
         Ok((kernel, geometry))
     }
 
-    /// How many threads a launch has.
+    /// The number of threads of a launch.
     fn threads(&self, kernel: &Kernel, geometry: &Geometry) -> usize {
         let most = || self.settings.threads.unwrap_or_else(processors);
         self.settings.always_threads.unwrap_or_else(|| threads_worth(kernel, geometry, most()))
     }
 
-    /// Whether there are fewer rows than threads that could fold them.
+    /// Whether there are fewer rows than threads that could reduce them.
     fn parts_rows(&self, kernel: &Kernel, geometry: &Geometry) -> bool {
         let are_few = || geometry.tiles(None) < self.threads(kernel, geometry) as i64;
         geometry.traversal.direction.has_inner_loop()
@@ -395,7 +397,7 @@ impl CpuBackend {
                 let mut made = self.make(&unit);
                 let is_over = self.deadline.get().is_some_and(|end| Instant::now() >= end);
                 if made.is_err() && unit.len() > 1 && self.compiler().is_ok() && !is_over {
-                    // Whatever is wrong with another kernel does not matter to this one.
+                    // An error in another kernel must not fail this one.
                     unit.truncate(1);
                     made = self.make(&unit);
                 }
@@ -406,10 +408,10 @@ impl CpuBackend {
         made
     }
 
-    /// Kernels that other groups of a graph are likely to need, as far as types tell their
-    /// operands: where they tell no element type, that of the operands at hand; elements in a row.
-    /// What is likely is compiled once: a group that has come to other operands is compiled when it
-    /// is run.
+    /// The kernels that other groups of a graph are likely to need, by the types of their params:
+    /// contiguous operands, and where a type has no element type, that of the operands at hand. A
+    /// likely kernel is compiled once; a group that then gets other operands is compiled when it
+    /// runs.
     fn likely(&self, graph: &Graph, request: &Request<'_>, arguments: &[Argument]) -> Vec<Wanted> {
         let usual = arguments.iter().find_map(|argument| match argument {
             Argument::Tensor { dtype, .. } if dtype.is_float() => Some(*dtype),
@@ -435,7 +437,7 @@ impl CpuBackend {
         wanted
     }
 
-    /// Takes a unit of kernels from disk, or has it compiled.
+    /// Takes a unit of kernels from disk, or compiles it.
     fn make(&self, unit: &[Wanted]) -> Result<(), String> {
         let names: Vec<String> = (0..unit.len()).map(|i| format!("{NAME}_{i}")).collect();
         let named = names.iter().zip(unit).map(|(name, wanted)| (name.as_str(), &*wanted.kernel, &wanted.traversal));
@@ -462,7 +464,8 @@ impl CpuBackend {
         if let Some(trouble) = self.cache.trouble() {
             self.remark(format!("kernels are not kept, so that each run compiles them: {trouble}"));
         }
-        let folder = self.cache.private_folder().map_err(|error| format!("no folder to compile in: {error}"))?;
+        let folder =
+            self.cache.private_folder().map_err(|error| format!("cannot create a folder to compile in: {error}"))?;
         let path = compiler
             .compile(text, &folder.0, self.deadline.get())
             .map_err(|why| format!("the compiler `{}`: {why}", compiler.name()))?;
@@ -470,14 +473,14 @@ impl CpuBackend {
             counts.compiled += kernels;
             counts.units += 1;
         });
-        // What is open stays so when its file is removed.
+        // The library stays open when its file is removed.
         let library = Loaded::open(&path)?;
         self.cache.keep(&known_by, compiler.identity(), &path);
         Ok(Rc::new(library))
     }
 }
 
-/// What kernels of a unit are called, each with a number.
+/// The common part of the names of a unit's kernels, each with a number.
 const NAME: &str = "jo_kernel";
 
 impl Backend for CpuBackend {
@@ -503,13 +506,13 @@ impl Backend for CpuBackend {
     }
 }
 
-/// What a node makes, by name.
+/// The results of a node, by name.
 fn outputs(graph: &Graph, node: Node) -> String {
     let names: Vec<String> = graph.outputs(node).map(|value| format!("%{}", graph.name(value))).collect();
     names.join(", ")
 }
 
-/// Whether numbers among the operands are numbers of the types that they are used in.
+/// Whether number operands are in the range of the types that they are used in.
 fn within_limits(kernel: &Kernel, operands: &[IValue]) -> Result<(), String> {
     for &(operand, limit) in &kernel.limits {
         let value = &operands[operand];
@@ -540,7 +543,7 @@ fn has_zeros(value: &IValue, dtype: DType) -> bool {
     }
 }
 
-/// A traced number as a number.
+/// A traced number as a plain number.
 fn unwrapped(value: &IValue) -> IValue {
     let number = value.tensor().filter(|tensor| tensor.is_number()).map(Tensor::item);
     number.map_or_else(|| value.clone(), IValue::from)

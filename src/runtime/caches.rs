@@ -1,18 +1,18 @@
-//! How large the caches of this processor are.
+//! Sizes of the caches of this processor.
 
 use std::num::NonZero;
 use std::path::Path;
 use std::sync::LazyLock;
 
-/// What is assumed where nobody says it.
+/// The size that is assumed where the system reports none.
 const USUAL: usize = 32 << 20;
 
-/// The largest share of a cache that a core may count on. A virtual machine of two cores is told of
-/// all 480 MB of its processor's, which others use as well: in a launch of 77 MB results that go
-/// past the caches take 0.7 times as long there.
+/// The largest share of a cache that a core may count on. A virtual machine of two cores sees all
+/// 480 MB of its processor's cache, which other machines use as well: there a launch with 77 MB of
+/// results takes 0.7 times as long with non-temporal stores.
 const SHARE: usize = 16 << 20;
 
-/// Bytes of the largest cache, or of what the cores that are ours may count on.
+/// Bytes of the largest cache, or of the share that our cores may count on.
 pub fn largest_cache() -> usize {
     static LARGEST: LazyLock<usize> = LazyLock::new(|| {
         let said = largest(Path::new("/sys/devices/system/cpu/cpu0/cache")).unwrap_or(USUAL);

@@ -4,23 +4,23 @@ use crate::tensor::buffer::{Buffer, Wide, with_elements};
 use crate::tensor::{DType, Device, Dims, Tensor};
 use std::ops::Range;
 
-/// Elements that a guarded result has before and behind it.
+/// Elements before and after a guarded result.
 const CANARIES: usize = 64;
-/// What memory holds that nothing has been written to: NaN in all types of reals.
+/// The byte of memory that has not been written to: NaN in all floating-point types.
 const POISON: u8 = 0xff;
 
 /// The memory of a result.
 #[derive(Debug)]
 pub struct Destination {
     buffer: Buffer,
-    /// Elements of canaries on both sides.
+    /// Canary elements on each side.
     guard: usize,
     /// The elements of the result.
     known: Range<usize>,
 }
 
 impl Destination {
-    /// Of so many elements; watched, if it is guarded.
+    /// Memory for a number of elements, with canaries if it is guarded.
     pub fn new(dtype: DType, elements: usize, guarded: bool) -> Destination {
         if !guarded {
             let (buffer, known) = Buffer::placed(dtype, elements);
@@ -37,22 +37,22 @@ impl Destination {
         with_elements!(&mut self.buffer, elements => elements[at..].as_mut_ptr().expose_provenance())
     }
 
-    /// Asserts that nothing was written beside it, if it is guarded.
+    /// Asserts that the canaries are unchanged, if it is guarded.
     fn check(&self) {
         let mut clean = Buffer::zeros(self.buffer.dtype(), self.guard);
         poison(&mut clean);
         let n = self.buffer.len();
         let untouched = |from: usize| bits(&self.buffer, from, self.guard) == bits(&clean, 0, self.guard);
-        assert!(self.guard == 0 || untouched(0) && untouched(n - self.guard), "a kernel wrote beside its result");
+        assert!(self.guard == 0 || untouched(0) && untouched(n - self.guard), "a kernel wrote outside of its result");
     }
 
     /// The result.
     ///
     /// # Errors
-    /// Sizes and strides that do not make a tensor.
+    /// Sizes and strides that do not describe a tensor.
     ///
     /// # Panics
-    /// Where something was written beside it.
+    /// If a canary was overwritten.
     pub fn tensor(self, dtype: DType, laid: &(Dims, Dims), device: Device) -> Result<Tensor, String> {
         if self.guard == 0 {
             return Ok(Tensor::placed(self.buffer, self.known, dtype, laid.clone()).on(device));
@@ -65,7 +65,7 @@ impl Destination {
     }
 }
 
-/// Fills memory with what no kernel leaves.
+/// Fills memory with values that no kernel writes.
 fn poison(buffer: &mut Buffer) {
     match buffer {
         Buffer::Bool(all) => all.fill(true),
@@ -82,40 +82,40 @@ fn poison(buffer: &mut Buffer) {
     }
 }
 
-/// Some elements, with NaN told by their bits.
+/// Bit patterns of some elements, so that NaN payloads are compared.
 fn bits(buffer: &Buffer, from: usize, n: usize) -> Vec<u64> {
     with_elements!(buffer, elements => elements[from..from + n].iter().map(|&x| f64::load(x).to_bits()).collect())
 }
 
-/// What a sum aside is added to: doubles for each share of a launch, so that no two threads add to
-/// one, which are added up behind it.
+/// The accumulators of a column reduction: doubles for each share of a launch, so that no two
+/// threads add to the same one. They are added up at the end.
 #[derive(Debug)]
 pub struct Totals {
-    /// The result that they are of.
+    /// The index of its result.
     pub tensor: usize,
-    /// The access that adds to them.
+    /// Its access.
     pub access: usize,
     memory: Destination,
     elements: usize,
 }
 
 impl Totals {
-    /// For a result of so many elements, and so many shares.
+    /// Accumulators for a number of elements and a number of shares.
     pub fn new(tensor: usize, access: usize, elements: usize, shares: usize, guarded: bool) -> Totals {
         Totals { tensor, access, memory: Destination::new(DType::Double, elements * shares, guarded), elements }
     }
 
-    /// Begins at zero.
+    /// Sets all to zero.
     pub fn clear(&mut self) {
         self.doubles().fill(0.0);
     }
 
-    /// Where those of the first share are.
+    /// The address of those of the first share.
     pub fn first(&mut self) -> usize {
         self.memory.first()
     }
 
-    /// How many bytes lie between those of a share and those of the next.
+    /// The distance in bytes between those of a share and those of the next.
     pub fn bytes(&self) -> usize {
         self.elements * size_of::<f64>()
     }
@@ -124,14 +124,14 @@ impl Totals {
         let known = self.memory.known.clone();
         match &mut self.memory.buffer {
             Buffer::Double(all) => &mut all[known],
-            _ => unreachable!("totals are doubles"),
+            _ => unreachable!("accumulators are doubles"),
         }
     }
 
-    /// Writes the sums of all shares into a result.
+    /// Writes the sums over all shares to a result.
     ///
     /// # Panics
-    /// Where something was written beside the totals of a guarded one.
+    /// If a canary of guarded accumulators was overwritten.
     pub fn add_up(&mut self, result: &mut Destination) {
         self.memory.check();
         let n = self.elements;

@@ -1,21 +1,21 @@
-//! Compiled units on disk, found by their content.
+//! Compiled units on disk, found by content.
 //!
-//! A unit is two files: the library, and its source below a head that says who compiled it and what
-//! the library's bytes hash to. A library is only taken when the source is the very one that is
-//! wanted, the bytes are those that were written, and nobody but its owner, who is the user, could
-//! have written them; else it is made anew. Files are written beside and renamed, so that processes
-//! may share a folder. What one process makes of a text another may take, whatever graph it is for.
+//! A unit is two files: the library, and its source below a head with the compiler and a hash of
+//! the library's bytes. A library is used only if the source is equal to the requested one, the
+//! hash matches, and only its owner, who is the user, could have written the files; else it is
+//! compiled again. Files are written under another name and renamed, so that processes may share a
+//! folder. A unit that one process compiled serves others, whatever graph they run.
 
 use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::{fs, io};
 
-/// Bytes that units may take; beyond that the ones go that were made first.
+/// Bytes that units may take; above that the oldest ones are removed.
 const MOST_BYTES: u64 = 256 << 20;
 
-/// A number in 32 hex digits that two texts hardly share. Not the same in all builds of jitopt: a
-/// miss then.
+/// A hash of 32 hex digits, practically free of collisions. It may differ between builds of jitopt,
+/// which is a miss.
 pub fn digest(bytes: &[u8]) -> String {
     let half = |salt: u64| {
         let mut hasher = std::hash::DefaultHasher::new();
@@ -25,15 +25,15 @@ pub fn digest(bytes: &[u8]) -> String {
     format!("{:016x}{:016x}", half(0), half(1))
 }
 
-/// Where units are kept, if anywhere.
+/// The folder where units are kept, if any.
 #[derive(Debug)]
 pub struct DiskCache {
     folder: Option<PathBuf>,
-    /// Why nothing is kept, though a folder was named.
+    /// Why nothing is kept, though a folder was given.
     trouble: Option<String>,
 }
 
-/// A folder of our own that goes away with its owner.
+/// A private folder that is removed when this value is dropped.
 #[derive(Debug)]
 pub struct PrivateFolder(pub PathBuf);
 
@@ -44,7 +44,7 @@ impl Drop for PrivateFolder {
 }
 
 impl DiskCache {
-    /// Keeps units in a folder, which is made; without one, or where others may write to it,
+    /// Keeps units in a folder, which is created. Without one, or where others may write to it,
     /// nothing is kept.
     pub fn new(folder: Option<&Path>) -> DiskCache {
         let usable = |folder: &Path| {
@@ -57,7 +57,7 @@ impl DiskCache {
                 is_ours(&found) && DiskCache { folder: Some(found.clone()), trouble: None }.private_folder().is_ok();
             usable
                 .then_some(found)
-                .ok_or_else(|| "it is not the user's, or not the user's alone to write to".to_owned())
+                .ok_or_else(|| "it does not belong to the user, or other users can write to it".to_owned())
         };
         match folder.map(|folder| usable(folder).map_err(|why| format!("{}: {why}", folder.display()))) {
             Some(Err(why)) => DiskCache { folder: None, trouble: Some(why) },
@@ -66,12 +66,12 @@ impl DiskCache {
         }
     }
 
-    /// Keeps nothing.
+    /// A cache that keeps nothing.
     fn nowhere() -> DiskCache {
         DiskCache { folder: None, trouble: None }
     }
 
-    /// The folder that was named, and why nothing is kept in it.
+    /// The folder that was given, and why nothing is kept in it.
     pub fn trouble(&self) -> Option<&str> {
         self.trouble.as_deref()
     }
@@ -81,10 +81,10 @@ impl DiskCache {
         self.folder.is_some()
     }
 
-    /// A new folder that nobody else can read or write.
+    /// A new folder that no other user can read or write.
     ///
     /// # Errors
-    /// Where none can be made.
+    /// If none can be created.
     pub fn private_folder(&self) -> io::Result<PrivateFolder> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let base = self.folder.clone().unwrap_or_else(std::env::temp_dir);
@@ -99,7 +99,7 @@ impl DiskCache {
         }
     }
 
-    /// The library of a unit that was compiled before by the same compiler.
+    /// The library of a unit that the same compiler compiled before.
     pub fn library(&self, source: &str, compiler: &str) -> Option<PathBuf> {
         let (library, note) = self.places(source, compiler)?;
         let trusted = [&library, &note].into_iter().all(|path| is_ours(path));
@@ -107,7 +107,7 @@ impl DiskCache {
         (fs::read_to_string(&note).ok()? == noted(source, compiler, &bytes)).then_some(library)
     }
 
-    /// Keeps a library; the place that it is in from now on.
+    /// Keeps a library and returns its path in the cache.
     pub fn keep(&self, source: &str, compiler: &str, made: &Path) -> Option<PathBuf> {
         let (library, note) = self.places(source, compiler)?;
         let bytes = fs::read(made).ok()?;
@@ -131,17 +131,17 @@ impl DiskCache {
         Some((folder.join(format!("{name}.so")), folder.join(format!("{name}.c"))))
     }
 
-    /// What was found out before in answer to a question.
+    /// The stored answer to a question.
     pub fn verdict(&self, question: &str) -> Option<String> {
         let path = self.verdict_place(question)?;
         let text = fs::read_to_string(&path).ok().filter(|_| is_ours(&path))?;
         text.strip_prefix(question)?.strip_prefix("\n--\n").map(str::to_owned)
     }
 
-    /// Remembers it.
+    /// Stores an answer.
     pub fn remember_verdict(&self, question: &str, answer: &str) {
         if let (Some(place), Ok(beside)) = (self.verdict_place(question), self.private_folder()) {
-            // It is only found out again.
+            // A failure only means that it is determined again.
             let _ = self.put(&beside.0, format!("{question}\n--\n{answer}").as_bytes(), &place);
         }
     }
@@ -150,7 +150,7 @@ impl DiskCache {
         Some(self.folder.as_ref()?.join(format!("{}.verdict", digest(question.as_bytes()))))
     }
 
-    /// Removes what was made first until there is room.
+    /// Removes the oldest units until there is room.
     fn shrink(&self) {
         let entries = self.folder.as_ref().and_then(|folder| fs::read_dir(folder).ok()).into_iter().flatten().flatten();
         let files = entries.filter_map(|entry| {
@@ -198,8 +198,8 @@ fn restrict(_: &Path, _: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a file or folder is the user's, and nobody else may write to it. A link is not what it
-/// leads to.
+/// Whether the user owns a file or folder, and no other user may write to it. Links are not
+/// followed.
 #[cfg(unix)]
 fn is_ours(path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
@@ -212,7 +212,7 @@ fn is_ours(path: &Path) -> bool {
     path.exists()
 }
 
-/// The user, as the owner of what this process makes.
+/// The user, as the owner of files that this process creates.
 #[cfg(unix)]
 fn own_user() -> Option<u32> {
     use std::os::unix::fs::MetadataExt;

@@ -1,7 +1,7 @@
-//! Groups that no single kernel can run, as a few that can.
+//! Splits groups that no single kernel can run into a few that can.
 //!
-//! A kernel has one space. Whether all of a group goes into one is a matter of sizes, which types
-//! need not tell, and PyTorch's own rules make groups that do not:
+//! A kernel has one iteration space. Whether all of a group fits one depends on sizes, which types
+//! need not give, and PyTorch's own rules form groups that do not:
 //!
 //! ```text
 //! %s : Float(2, 1) = aten::sqrt(%a)               | a kernel over [2, 1]
@@ -9,10 +9,11 @@
 //! return (%y, %s)                                 | one kernel cannot write both
 //! ```
 //!
-//! Nodes are gone through in order, and each joins the last piece that it can: behind those that
-//! make its operands, and so that the piece is still a kernel. What a later piece or the group's
-//! reader needs of a piece is its result. Numbers, lists and chunks of operands go into each piece
-//! that reads them, and so do conversions that have nothing to do, which are no kernel alone.
+//! Nodes are visited in order, and each joins the last piece that it can: after those that compute
+//! its operands, and such that the piece still has a kernel. Values that later pieces or the
+//! group's reader need are results of a piece. Numbers, lists and chunks of operands are copied
+//! into each piece that reads them, and so are conversions without effect, which are no kernel
+//! alone.
 
 use super::geometry::View;
 use crate::codegen::lowering::Argument;
@@ -22,21 +23,21 @@ use crate::outlining::{Excerpt, excerpt};
 use crate::symbol::prim;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// Most nodes of a group that is worth it: each may be tried in several pieces.
+/// The size limit of groups that are divided: each node may be tried in several pieces.
 const MOST_NODES: usize = 128;
-/// Pieces that a node is tried in, from the last one on.
+/// The number of pieces that a node is tried in, from the last one on.
 const TRIES: usize = 4;
 
-/// What is known of a value before anything runs: what it is, and how a tensor lies.
+/// What is known of a value before a run: its type, and the layout of a tensor.
 pub type Known = (Argument, Option<View>);
 
-/// What a section makes of its operands, if one kernel can run it.
+/// The results of a section on its operands, if one kernel can run it.
 pub type Fits<'a> = dyn Fn(&Graph, &[Known]) -> Option<Vec<Known>> + 'a;
 
-/// The pieces of a section whose operands are known, in the order in which they run. `fits` tells
-/// what the results of a piece are, if a kernel can run it.
+/// The pieces of a section whose operands are known, in execution order. `fits` returns the results
+/// of a piece, if a kernel can run it.
 ///
-/// Nothing where one of the nodes alone has no kernel, or where there would be one piece.
+/// `None` where one of the nodes alone has no kernel, or where there would be one piece.
 pub fn divide(section: &Graph, operands: &[Known], fits: &Fits<'_>) -> Option<Vec<Excerpt>> {
     let root = section.root();
     let known: FxHashMap<Value, Known> = section.params(root).zip(operands.iter().cloned()).collect();
@@ -52,7 +53,7 @@ pub fn divide(section: &Graph, operands: &[Known], fits: &Fits<'_>) -> Option<Ve
     (pieces.len() > 1 && section.results(root).all(|result| made.contains(&result))).then_some(pieces)
 }
 
-/// Whether a node goes into each piece that reads it.
+/// Whether a node is copied into each piece that reads it.
 fn goes_along(section: &Graph, node: Node) -> bool {
     [prim::CONSTANT, prim::LIST_CONSTRUCT, prim::CONSTANT_CHUNK].contains(&section.kind(node))
 }
@@ -63,7 +64,7 @@ struct Divider<'g> {
     known: FxHashMap<Value, Known>,
     pieces: Vec<Vec<Node>>,
     piece_of: FxHashMap<Node, usize>,
-    /// Conversions that have nothing to do.
+    /// Conversions without effect.
     idle: FxHashSet<Node>,
 }
 
@@ -81,7 +82,7 @@ impl Divider<'_> {
             }
         }
         if self.settle(&[node]).is_none() {
-            // Whatever else is wrong with it is wrong with the pieces that read it.
+            // Any other fault also fails the pieces that read it.
             let converts = formulas(self.section.kind(node)).iter().any(|formula| formula.only_converts());
             return converts.then(|| self.idle.insert(node)).map(drop);
         }
@@ -90,7 +91,7 @@ impl Divider<'_> {
         Some(())
     }
 
-    /// The first piece behind which all operands of a node are known.
+    /// The first piece that may read all operands of a node.
     fn first_piece(&self, node: Node) -> usize {
         let (mut open, mut first) = (vec![node], 0);
         while let Some(node) = open.pop() {
@@ -105,7 +106,7 @@ impl Divider<'_> {
         first
     }
 
-    /// Notes what the results of a piece are, if a kernel can run it.
+    /// Records the results of a piece, if a kernel can run it.
     fn settle(&mut self, nodes: &[Node]) -> Option<()> {
         let piece = self.piece(nodes);
         let operands: Option<Vec<Known>> = piece.operands.iter().map(|value| self.known.get(value).cloned()).collect();
@@ -114,7 +115,7 @@ impl Divider<'_> {
         Some(())
     }
 
-    /// Some nodes of the section, as a section of their own.
+    /// A new section of some nodes of this one.
     fn piece(&self, nodes: &[Node]) -> Excerpt {
         excerpt(self.section, nodes, |node| self.goes_along(node))
     }

@@ -1,14 +1,14 @@
-//! One iteration space for all operands and results of a group: found at launch, and never part of
-//! a kernel.
+//! The common iteration space of all operands and results of a group: determined at launch, never
+//! part of a kernel.
 //!
-//! Operands are stretched to a common shape, chunks become views, dimensions that all accesses walk
-//! alike are collapsed. The order of dimensions in memory is that of the result, which is the one
-//! that PyTorch's eager kernels give: so a group whose operands are channels-last is one loop, as
-//! it is when they are not.
+//! Operands are broadcast to a common shape, chunks become views, and dimensions that all accesses
+//! traverse alike are collapsed. The order of dimensions in memory is that of the result, which is
+//! the order that PyTorch's eager kernels give. So a group of channels-last operands is one loop,
+//! like one of contiguous operands.
 //!
-//! Where a kernel folds, its space is that of what is folded. The dimensions that are folded stand
-//! behind the others, whatever their order in memory, but for the innermost one, if that is kept:
-//! see [`Direction`].
+//! The space of a kernel with reductions is that of the reduced operands. The reduced dimensions
+//! follow the others, whatever their order in memory, except that the innermost one stays innermost
+//! if it is kept: see [`Direction`].
 
 use crate::analysis::axis_maps::AxisMap;
 use crate::analysis::reduced_dims::Axes;
@@ -25,22 +25,22 @@ pub struct View {
     pub shape: Dims,
     /// Strides in elements.
     pub strides: Dims,
-    /// Where the first element is, from that of the whole.
+    /// The distance of its first element from that of the whole tensor.
     pub offset: usize,
 }
 
 impl View {
-    /// Of a tensor, counted from its first element.
+    /// The view of a tensor, counted from its first element.
     pub fn of(tensor: &Tensor) -> View {
         View { shape: tensor.shape().into(), strides: tensor.strides().into(), offset: 0 }
     }
 
-    /// One of several equal parts.
+    /// One of several equal parts along a dimension.
     fn part(&self, part: Part) -> Result<View, String> {
         let dim = layout::wrap(part.dim, self.shape.len()).map_err(|error| error.0)?;
         let size = *self.shape.get(dim).ok_or("a tensor without dimensions has no chunks")?;
         if part.count <= 0 || size % part.count != 0 {
-            return Err(format!("{size} elements along dimension {dim} do not make {} equal chunks", part.count));
+            return Err(format!("{size} elements in dimension {dim} cannot be split into {} equal chunks", part.count));
         }
         let mut view = self.clone();
         view.shape[dim] = size / part.count;
@@ -48,66 +48,66 @@ impl View {
         Ok(view)
     }
 
-    /// One element for each channel, as what has so many dimensions and one element along all
-    /// others.
+    /// A vector with one element per channel, as a view of some rank with size 1 in all other
+    /// dimensions.
     fn of_channels(&self, rank: usize) -> Result<View, String> {
         let ([channels], [stride]) = (&self.shape[..], &self.strides[..]) else {
-            return Err(format!("a shape of {:?} where there is one element for each channel", self.shape));
+            return Err(format!("shape {:?} where one element for each channel is expected", self.shape));
         };
-        let others = rank.checked_sub(2).ok_or("what is normalised has no channels")?;
+        let others = rank.checked_sub(2).ok_or("the normalised operand has no channel dimension")?;
         let along = |of_channels: i64, of_others: i64| -> Dims {
             std::iter::once(of_channels).chain(std::iter::repeat_n(of_others, others)).collect()
         };
         Ok(View { shape: along(*channels, 1), strides: along(*stride, 0), offset: self.offset })
     }
 
-    /// How many elements of memory it reaches over, from where it is counted.
+    /// The number of elements of memory from its first to its last element.
     fn reach(&self) -> usize {
         let last: i64 = self.shape.iter().zip(&self.strides).map(|(&n, &stride)| (n - 1).max(0) * stride).sum();
         if self.shape.contains(&0) { 0 } else { self.offset + last as usize + 1 }
     }
 }
 
-/// A launch, but for addresses.
+/// A launch without addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    /// Sizes of the collapsed space, outermost first; at least one.
+    /// Sizes of the collapsed space, outermost first; at least one dimension.
     pub shape: Dims,
-    /// How many of them are walked from tile to tile.
+    /// The number of them that are traversed from tile to tile.
     pub kept: usize,
     /// Strides in elements, a row for each access.
     pub strides: SmallVec<[i64; 16]>,
-    /// Where each access begins, counted from the first element of its tensor.
+    /// The offset of each access from the first element of its tensor.
     pub offsets: SmallVec<[usize; 16]>,
-    /// How the kernel walks over it.
+    /// The access patterns of the kernel.
     pub traversal: Traversal,
-    /// The tensors that are made: sizes and strides, without gaps.
+    /// Sizes and strides of the tensors that it makes, without gaps.
     pub made: Vec<(Dims, Dims)>,
-    /// How many points the space has.
+    /// The number of points of the space.
     pub points: usize,
-    /// Whether there is nothing to be written.
+    /// Whether nothing is written.
     pub is_empty: bool,
-    /// How many elements each operand's memory must have from its first one on.
+    /// The number of elements that each operand's memory must have from its first one on.
     pub reaches: Vec<usize>,
 }
 
 impl Geometry {
-    /// How many tiles there are, of so many points along the innermost dimension; a tile is a whole
-    /// row where that is not said.
+    /// The number of tiles, given the points of a tile along the innermost dimension; without it a
+    /// tile is a whole row.
     pub fn tiles(&self, tile: Option<usize>) -> i64 {
         let rows: i64 = self.shape[..self.kept].iter().product();
         let inner = self.shape[self.shape.len() - 1];
         rows * tile.map_or(1, |tile| (inner + tile as i64 - 1) / tile as i64)
     }
 
-    /// How many elements an access loads or stores, each counted once.
+    /// The number of elements that an access loads or stores, each counted once.
     pub fn elements(&self, access: usize) -> usize {
         let strides = &self.strides[access * self.shape.len()..][..self.shape.len()];
         self.shape.iter().zip(strides).filter(|(_, stride)| **stride != 0).map(|(&size, _)| size as usize).product()
     }
 }
 
-/// Sizes and strides that a value would have as a tensor of its own.
+/// Sizes and strides of a value as a tensor of its own.
 type Laid = (Dims, Dims);
 
 /// The shapes of all values of a kernel.
@@ -116,7 +116,7 @@ struct Shapes<'k> {
     loads: Vec<View>,
     steps: Vec<Laid>,
     reduced: Vec<Laid>,
-    /// Which dimensions of what is folded are.
+    /// The shape of the reduced operands, and which of its dimensions are reduced.
     space: Option<(Dims, Vec<usize>)>,
 }
 
@@ -124,9 +124,9 @@ struct Shapes<'k> {
 /// tensor.
 ///
 /// # Errors
-/// Shapes that do not go together, in words for people.
+/// Shapes that do not match, as text for people.
 pub fn settle(kernel: &Kernel, operands: &[Option<View>]) -> Result<Geometry, String> {
-    let view = |operand: usize| operands.get(operand).and_then(Option::as_ref).ok_or("an operand is no tensor");
+    let view = |operand: usize| operands.get(operand).and_then(Option::as_ref).ok_or("an operand is not a tensor");
     let mut reaches = vec![0; operands.len()];
     let mut loads = Vec::with_capacity(kernel.loads.len());
     for load in &kernel.loads {
@@ -177,13 +177,12 @@ pub fn settle(kernel: &Kernel, operands: &[Option<View>]) -> Result<Geometry, St
         made.into_iter().map(|made| made.ok_or("a result is never written")).collect::<Result<_, _>>()?;
     let picks = |reduction: &Reduction| reduction.op.picks();
     if axes.iter().any(|&axis| space[axis] == 0) && kernel.reductions.iter().any(picks) {
-        return Err("nothing has no largest element".to_owned());
+        return Err("an empty row has no largest element".to_owned());
     }
     Ok(collapsed(&space, &axes, &accesses, kernel, made, reaches))
 }
 
-/// A view of an access as one of the space: stretched, and standing still along what it does not
-/// have.
+/// A view of an access in the space: broadcast, with stride 0 in dimensions that it does not have.
 fn placed(view: &View, axis_map: AxisMap, space: &[i64], axes: &[usize]) -> Result<View, String> {
     if axis_map == AxisMap::Channels {
         let view = view.of_channels(space.len())?;
@@ -195,7 +194,7 @@ fn placed(view: &View, axis_map: AxisMap, space: &[i64], axes: &[usize]) -> Resu
     }
     let shape = mapped(axis_map, space, axes);
     if !layout::broadcast(&view.shape, &shape).is_ok_and(|all| all == shape) {
-        return Err(format!("a shape of {:?} does not go into results of {shape:?}", view.shape));
+        return Err(format!("shape {:?} cannot be broadcast to {shape:?}, the shape of the results", view.shape));
     }
     let mut strides = layout::expanded(&view.shape, &view.strides, &shape);
     if axis_map == AxisMap::Kept {
@@ -204,13 +203,13 @@ fn placed(view: &View, axis_map: AxisMap, space: &[i64], axes: &[usize]) -> Resu
     Ok(View { shape: space.into(), strides, offset: view.offset })
 }
 
-/// The shape of a space in a frame.
+/// The shape that an axis map gives for a space.
 fn mapped(axis_map: AxisMap, space: &[i64], axes: &[usize]) -> Dims {
     let is_there = |dim: &usize| axis_map == AxisMap::Whole || !axes.contains(dim);
     (0..space.len()).filter(is_there).map(|dim| space[dim]).collect()
 }
 
-/// A result has an element for each point, or one for each row.
+/// Checks that a result has an element for each point, or one for each row.
 fn check_result(shape: &Dims, axis_map: AxisMap, space: &Dims, axes: &[usize]) -> Result<(), String> {
     let is_row = |(dim, &size): (usize, &i64)| size == if axes.contains(&dim) { 1 } else { space[dim] };
     let of_rows = axis_map == AxisMap::Whole && shape.len() == space.len() && shape.iter().enumerate().all(is_row);
@@ -229,19 +228,19 @@ fn wrapped(axes: &Axes, rank: usize) -> Result<Vec<usize>, String> {
         Axes::AllBut(kept) => (0..rank).filter(|dim| dim != kept).collect(),
     };
     axes.sort_unstable();
-    // What has no dimensions counts as a row of one element.
+    // A value without dimensions counts as a row of one element.
     axes.truncate(rank);
     Ok(axes)
 }
 
-/// A result whose channels are last where those of an operand are, unless that is in a row as well.
+/// A result that is channels last where an operand is, unless that is contiguous as well.
 fn with_channels(shape: &Dims, operand: Option<&Laid>) -> Laid {
     let operand = operand.filter(|(sizes, strides)| sizes == shape && !layout::is_contiguous(sizes, strides));
     let order = operand.and_then(|(sizes, strides)| layout::suggested_order(sizes, strides));
     (shape.clone(), order.map_or_else(|| layout::contiguous(shape), |order| layout::strides_in_order(shape, order)))
 }
 
-/// A shape with some dimensions folded.
+/// A shape without its reduced dimensions.
 fn without(whole: &Dims, axes: &[usize], keep: bool) -> Dims {
     let kept = (0..whole.len()).filter(|dim| keep || !axes.contains(dim));
     kept.map(|dim| if axes.contains(&dim) { 1 } else { whole[dim] }).collect()
@@ -250,7 +249,7 @@ fn without(whole: &Dims, axes: &[usize], keep: bool) -> Dims {
 impl<'k> Shapes<'k> {
     fn of(kernel: &'k Kernel, loads: Vec<View>) -> Result<Shapes<'k>, String> {
         let mut shapes = Shapes { kernel, loads, steps: Vec::new(), reduced: Vec::new(), space: None };
-        // Steps and folds stand behind what they read, each in a list of its own.
+        // Steps and reductions follow the values that they read, each in a list of its own.
         while shapes.steps.len() < kernel.steps.len() || shapes.reduced.len() < kernel.reductions.len() {
             let before = (shapes.steps.len(), shapes.reduced.len());
             while shapes.steps.len() < kernel.steps.len() && shapes.knows_step(shapes.steps.len()) {
@@ -270,17 +269,16 @@ impl<'k> Shapes<'k> {
         for (source, sizes) in &kernel.exact {
             let (shape, _) = shapes.laid(*source)?;
             if shape[..] != sizes[..] {
-                return Err(format!("a shape of {shape:?} where {sizes:?} is asked for"));
+                return Err(format!("shape {shape:?} where {sizes:?} is required"));
             }
         }
         Ok(shapes)
     }
 
-    /// Several parts side by side: channels are last where they are in all parts, else elements are
-    /// in a row.
+    /// The layout of a concatenation: channels last where all parts are, else contiguous.
     fn joined(&self, tensor: usize, part_shape: &[i64], part: Part) -> Laid {
         let mut shape: Dims = part_shape.into();
-        // What has no such dimension is refused when its parts are looked for.
+        // A missing dimension is refused when the parts are looked for.
         if let Some(size) = layout::wrap(part.dim, shape.len()).ok().and_then(|dim| shape.get_mut(dim)) {
             *size *= part.count;
         }
@@ -348,11 +346,11 @@ impl<'k> Shapes<'k> {
         Ok((shape, strides))
     }
 
-    /// The shape of a sum aside, and the dimensions of the space along which it is.
+    /// The shape of a column reduction, and the dimensions of the space that it sums over.
     fn column_reduction(&self, column_reduction: &ColumnReduction, space: &Dims) -> Result<(Laid, Vec<usize>), String> {
         let (whole, _) = self.laid(column_reduction.input.source)?;
         if whole != *space {
-            return Err(format!("{whole:?} is summed beside what has {space:?}"));
+            return Err(format!("a sum over shape {whole:?} in a kernel over {space:?}"));
         }
         let axes = wrapped(&column_reduction.axes, whole.len())?;
         let shape = without(&whole, &axes, column_reduction.keep);
@@ -360,17 +358,20 @@ impl<'k> Shapes<'k> {
         Ok(((shape, strides), axes))
     }
 
-    /// Which dimensions of a shape rows are along; notes that this is what the space is.
+    /// The reduced dimensions of a shape; records that this shape is the space.
     fn rows(&mut self, axes: &Axes, whole: &Dims) -> Result<Vec<usize>, String> {
         let axes = wrapped(axes, whole.len())?;
         let known = self.space.get_or_insert_with(|| (whole.clone(), axes.clone()));
         if *known != (whole.clone(), axes.clone()) {
-            return Err(format!("rows are along {axes:?} of {whole:?}, and along {:?} of {:?}", known.1, known.0));
+            return Err(format!(
+                "reductions over dimensions {axes:?} of {whole:?} and over {:?} of {:?}",
+                known.1, known.0
+            ));
         }
         Ok(axes)
     }
 
-    /// The shape of what is folded.
+    /// The shape of a reduction's result.
     fn reduce(&mut self, k: usize) -> Result<Laid, String> {
         let reduction = &self.kernel.reductions[k];
         let (whole, _) = self.laid(reduction.input.source)?;
@@ -379,19 +380,18 @@ impl<'k> Shapes<'k> {
         if let Some(sizes) = &reduction.sizes
             && !whole.ends_with(sizes)
         {
-            return Err(format!("a shape of {whole:?} does not end in {sizes:?}"));
+            return Err(format!("shape {whole:?} does not end in {sizes:?}"));
         }
-        // Whether it counts as a tensor without dimensions is settled before its rank is known.
+        // Its class in promotion was decided before its rank was known.
         if shape.is_empty() && !reduction.keep && reduction.axes != Axes::All && !self.kernel.is_of_one_type() {
-            return Err("what has lost all of its dimensions goes with other element types".to_owned());
+            return Err("a reduction over all dimensions is promoted like a tensor without dimensions".to_owned());
         }
         let strides = layout::contiguous(&shape);
         Ok((shape, strides))
     }
 }
 
-/// Dimensions of a space, outermost first, of which neighbours that all accesses walk as one are
-/// one.
+/// Dimensions of a space, outermost first; neighbours that all accesses traverse as one are merged.
 #[derive(Default)]
 struct Collapsed {
     shape: Dims,
@@ -419,7 +419,7 @@ impl Collapsed {
         made
     }
 
-    /// Adds a dimension of one point, so that there is one. Any stride will do.
+    /// Adds a dimension of size 1 where there is none. Any stride will do.
     fn or_single(mut self, strides: impl FnOnce() -> SmallVec<[i64; 16]>) -> Collapsed {
         if self.shape.is_empty() {
             self.shape.push(1);
@@ -434,15 +434,16 @@ impl Collapsed {
         self
     }
 
-    /// Parts with the innermost dimension.
+    /// Splits off the innermost dimension.
     fn pop(&mut self) -> Option<Collapsed> {
         let (size, strides) = (self.shape.pop()?, self.strides.pop()?);
         Some(Collapsed { shape: Dims::from_slice(&[size]), strides: vec![strides] })
     }
 }
 
-/// The loads of points that stand still along all dimensions but the innermost; none where nothing
-/// is computed of those alone, as each pattern is another kernel, or rows are too long to be kept.
+/// The loads that are invariant along all dimensions but the innermost, in kernels without
+/// reductions. None where nothing is computed from those alone, since each pattern is another
+/// kernel, or where rows are too long to be kept.
 fn shared_by_rows(kernel: &Kernel, all: &Collapsed) -> SmallVec<[bool; 16]> {
     let outer = &all.strides[..all.strides.len() - 1];
     let is_kept = !outer.is_empty() && all.shape.last().is_some_and(|&n| n <= KEPT as i64);
@@ -453,8 +454,7 @@ fn shared_by_rows(kernel: &Kernel, all: &Collapsed) -> SmallVec<[bool; 16]> {
     if kernel.columns(&invariant).kept.is_empty() { none() } else { invariant }
 }
 
-/// Puts dimensions into the order of the first result, or of the first operand that is folded, and
-/// collapses them.
+/// Orders dimensions as in the first result, or the first reduced operand, and collapses them.
 fn collapsed(
     space: &Dims,
     axes: &[usize],
@@ -466,17 +466,18 @@ fn collapsed(
     let loads = kernel.loads.len();
     let is_traversed = |view: &&View| axes.iter().any(|&axis| view.strides[axis] != 0 && space[axis] != 1);
     let has_rows = kernel.has_rows();
-    // The first of those that are read at most points: what is stretched says little of the order.
+    // The first of the accesses with most elements: a broadcast operand determines little of the
+    // order.
     let walked =
         |view: &View| (0..space.len()).filter(|&dim| view.strides[dim] != 0).map(|dim| space[dim]).product::<i64>();
     let most = accesses[..loads].iter().filter(is_traversed).rev().max_by_key(|view| walked(view));
     let first = most.filter(|_| has_rows).unwrap_or(&accesses[loads]);
     let mut order: Vec<usize> = (0..space.len()).filter(|&dim| space[dim] != 1).collect();
-    // Places of elements are counted along dimensions in their own order.
+    // Indices of argmax and argmin count elements in the order of dimensions.
     if !kernel.has_arg_reductions() || axes.len() < 2 {
         order.sort_by_key(|&dim| std::cmp::Reverse(first.strides[dim]));
     }
-    // A running total is never of a row, also where that has one element.
+    // A scan is never one value per row, even if the row has one element.
     let runs_over_one = kernel.has_scan() && axes.iter().all(|&axis| space[axis] == 1);
     let invariant = |(access, view): (usize, &View)| {
         let stands = axes.iter().all(|&axis| view.strides[axis] == 0 || space[axis] == 1);
@@ -487,7 +488,7 @@ fn collapsed(
         let dims = order.iter().copied().filter(|dim| axes.contains(dim) == reduced);
         Collapsed::of(dims, space, accesses)
     };
-    // A single point makes the pattern that larger operands have.
+    // A single point gets the pattern that larger operands have.
     let point = || (0..accesses.len()).map(|k| i64::from(k >= loads || kernel.loads[k].dimensioned)).collect();
     let nowhere = || accesses.iter().map(|_| 0).collect();
     let (mut kept, reduced) = (part(false), part(true));

@@ -1,9 +1,9 @@
-//! How a group is launched on operands of some specification: found once, and kept for the next
-//! operands of their kind.
+//! Launch plans: how a group is launched on operands of a specification, determined once and kept
+//! for later operands with the same one.
 //!
-//! A specification is what a launch depends on beside contents: what each operand is, and the sizes
-//! and strides of tensors, but not where they begin in their memory. To settle a group takes
-//! microseconds; to see that it is settled, a comparison of those.
+//! A specification has all that a launch depends on beside contents: the type of each operand, and
+//! the sizes and strides of tensors, but not their offsets in memory. Making a plan takes
+//! microseconds; finding it again takes a comparison of specifications.
 
 use super::caches::largest_cache;
 use super::division::Known;
@@ -17,63 +17,63 @@ use crate::outlining::Excerpt;
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
 
-/// Picoseconds of work for which it is worth it to ask another thread. One that looks out for work
-/// has begun in less than half of that.
+/// Picoseconds of work for which another thread is worth it. A spinning thread begins in less than
+/// half of that.
 const WORTH_A_THREAD: usize = 5_000_000;
-/// Picoseconds that a byte takes, of what the second level of cache holds, and an operation, in
-/// vectors of sixteen: `jitopt-bench kernels` on a Xeon with AVX-512, by a copy of 768 KiB and by
-/// `sigmoid`. Where both take longer it is worth it all the more.
+/// Picoseconds per byte, from the second level of cache, and per operation, in vectors of sixteen:
+/// `jitopt-bench kernels` on a Xeon with AVX-512, by a copy of 768 KiB and by `sigmoid`. Where both
+/// take longer another thread pays off even more.
 const OF_A_BYTE: usize = 10;
 const OF_AN_OPERATION: usize = 8;
-/// Rows side by side that threads are not parted in.
+/// Interleaved rows that are not split between threads.
 const LINE_OF_COLUMNS: usize = 64;
-/// Bytes of a row below which too much of it are the lines that it shares with the next.
+/// The number of bytes per row below which non-temporal stores do not pay off: too many cache lines
+/// are shared with the next row.
 const WORTH_STREAMING: usize = 1 << 10;
-/// Bytes of a launch from which on what it loads is no longer in the second level of cache.
+/// The number of bytes of a launch from which on its operands exceed the second level of cache.
 const WORTH_ASKING: usize = 4 << 20;
-/// Shares of a launch for each thread, so that one that is held up is not waited for by all.
+/// Shares of a launch for each thread, so that a delayed thread does not hold up all others.
 const SHARES: i64 = 4;
-/// Most specifications of a group that are remembered; what has not been asked for longest goes
-/// first.
+/// The number of specifications kept per group; the least recently used one is evicted.
 const MOST_PLANS: usize = 64;
 
-/// A kernel that can be called. The library stays open as long.
+/// A kernel that can be called. It keeps the library open.
 #[derive(Debug)]
 pub struct Compiled {
     /// What is called.
     pub function: Function,
     /// Points of a tile along the innermost dimension.
     pub tile: Option<usize>,
-    /// Where rows are parted.
+    /// The phases of a split reduction.
     pub turns: Option<Turns>,
-    /// What the function is in.
+    /// Its library.
     pub library: Rc<Loaded>,
 }
 
 /// How a kernel is launched.
 #[derive(Debug)]
 pub struct Plan {
-    /// What is computed.
+    /// The kernel.
     pub kernel: Rc<Kernel>,
-    /// The space, and where accesses are in it.
+    /// The space and the accesses.
     pub geometry: Geometry,
-    /// What is called.
+    /// The compiled kernel.
     pub compiled: Rc<Compiled>,
-    /// Points in a tile of it along the innermost dimension.
+    /// Points of a tile of this launch along the innermost dimension.
     pub tile: Option<usize>,
-    /// How many threads a launch has. Where rows are parted each has one part.
+    /// The number of threads. In a split reduction each has one part.
     pub threads: usize,
-    /// How many parts it is done in.
+    /// The number of shares.
     pub shares: usize,
-    /// Whether results go past the caches.
+    /// Whether results are written with non-temporal stores.
     pub streams: bool,
-    /// How far what it loads is away.
+    /// The cache level of its operands.
     pub away: Away,
 }
 
 impl Plan {
-    /// Of a launch that has so many threads. Whether it streams follows from its size where that is
-    /// not said.
+    /// A plan for a number of threads. Whether it streams follows from its size if that is not
+    /// given.
     pub fn new(
         kernel: Rc<Kernel>,
         geometry: Geometry,
@@ -103,12 +103,12 @@ pub enum Way {
     Pieces(Rc<Vec<Excerpt>>),
 }
 
-/// How groups, known by the number of their section, are run on operands that have come by.
+/// How groups, identified by the number of their section, run per operand specification.
 #[derive(Debug, Default)]
 pub struct Plans(FxHashMap<u64, Vec<(Vec<Known>, Way)>>);
 
 impl Plans {
-    /// What was kept for operands like these.
+    /// The kept plan for such operands.
     pub fn find(&mut self, section: u64, operands: &[IValue]) -> Option<Way> {
         let known_ways = self.0.get_mut(&section)?;
         let at = known_ways.iter().rposition(|(specification, _)| meets(specification, operands))?;
@@ -116,7 +116,7 @@ impl Plans {
         known_ways.last().map(|(_, way)| way.clone())
     }
 
-    /// Keeps what was found for operands.
+    /// Keeps a plan for such operands.
     pub fn keep(&mut self, section: u64, operands: &[IValue], way: Way) {
         let known_ways = self.0.entry(section).or_default();
         if known_ways.len() == MOST_PLANS {
@@ -126,12 +126,12 @@ impl Plans {
     }
 }
 
-/// What is known of an operand before anything runs.
+/// What is known of an operand before a run.
 pub fn known(value: &IValue) -> Known {
     (argument(value), value.tensor().map(View::of))
 }
 
-/// Whether operands are of a specification.
+/// Whether operands match a specification.
 fn meets(specification: &[Known], operands: &[IValue]) -> bool {
     let meets = |((asked, view), value): (&Known, &IValue)| {
         *asked == argument(value)
@@ -153,32 +153,32 @@ fn argument(value: &IValue) -> Argument {
     }
 }
 
-/// Bytes that a launch has to load and store, each once, however often a stretched operand or a row
-/// is read.
+/// Bytes that a launch has to load and store; each is counted once, however often a broadcast
+/// operand or a row is read.
 pub fn touched(kernel: &Kernel, geometry: &Geometry) -> usize {
     (0..kernel.accesses()).map(|access| geometry.elements(access) * kernel.dtype_of(access).size()).sum()
 }
 
-/// How many threads a launch is worth, of at most so many.
+/// The number of threads that a launch is worth, up to a maximum.
 pub fn threads_worth(kernel: &Kernel, geometry: &Geometry, most: usize) -> usize {
     let work = touched(kernel, geometry) * OF_A_BYTE + geometry.points * kernel.operations * OF_AN_OPERATION;
     (work / WORTH_A_THREAD).max(1).min(most)
 }
 
-/// Whether results would be driven out of the caches by what else a launch touches, and lie in rows
-/// that are worth it.
+/// Whether the other accesses of a launch would evict its results from the caches, and rows are
+/// long enough for non-temporal stores.
 fn is_worth_streaming(geometry: &Geometry, bytes: usize) -> bool {
     let row = geometry.shape.last().map_or(0, |&n| n as usize) * size_of::<f32>();
     row >= WORTH_STREAMING && is_beyond_caches(bytes)
 }
 
-/// Whether the largest cache does not keep what a launch touches until the next one.
+/// Whether the largest cache cannot hold the data of a launch until the next one.
 fn is_beyond_caches(bytes: usize) -> bool {
     bytes >= largest_cache() / 2
 }
 
-/// How many rows that stand side by side are a tile: as many as are written for, or fewer if
-/// threads would have none.
+/// The number of interleaved rows in a tile: as many as the kernel is written for, or fewer so that
+/// each thread has a tile.
 fn narrowed(tile: usize, geometry: &Geometry, threads: usize) -> usize {
     let columns = *geometry.shape.last().unwrap_or(&1) as usize;
     let is_outer = geometry.traversal.direction == Direction::Outer;
@@ -188,8 +188,8 @@ fn narrowed(tile: usize, geometry: &Geometry, threads: usize) -> usize {
     }
 }
 
-/// In how many parts a launch is done: more than there are threads, but where each part has totals
-/// of its own.
+/// The number of shares of a launch: more than threads, except where each share has accumulators of
+/// its own.
 fn shares(threads: usize, tiles: i64, kernel: &Kernel) -> usize {
     let each = if kernel.column_reductions.is_empty() { SHARES } else { 1 };
     if threads > 1 { (threads as i64 * each).min(tiles).max(1) as usize } else { 1 }

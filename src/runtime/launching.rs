@@ -6,8 +6,8 @@ use crate::codegen::c_form::Turns;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// Runs a launch, in shares of whole tiles where several threads are worth it. Some accesses are
-/// elsewhere in each: so many bytes `apart`.
+/// Runs a launch, in shares of whole tiles where several threads are worth it. The addresses of
+/// some accesses differ between shares, by `apart` bytes.
 pub(super) fn shared_out(
     function: Function,
     arguments: &Arguments<'_>,
@@ -15,7 +15,7 @@ pub(super) fn shared_out(
     (threads, shares): (usize, usize),
     apart: &[(usize, usize)],
 ) {
-    // Kernels divide by the sizes of what they walk.
+    // Kernels divide by the sizes of their space.
     if tiles == 0 {
         return;
     }
@@ -31,8 +31,8 @@ pub(super) fn shared_out(
     });
 }
 
-/// Runs a launch whose rows are in parts, each on a thread of its own, turn by turn. Each part is
-/// told which it is, and where all leave what they find.
+/// Runs a split reduction, each part on a thread of its own, phase by phase. Each part gets its
+/// index, and the memory for the partial results of all parts.
 pub(super) fn in_turns(function: Function, arguments: &Arguments<'_>, rows: i64, parts: usize, turns: Turns) {
     let mut found = vec![0_f64; rows as usize * parts * turns.places];
     let mut kept = Kept::new(arguments);
@@ -48,7 +48,7 @@ pub(super) fn in_turns(function: Function, arguments: &Arguments<'_>, rows: i64,
     }
 }
 
-/// Arguments that outlive their caller's, as threads do that come too late for a launch.
+/// Arguments that outlive their caller's, since threads may come too late for a launch.
 struct Kept {
     shape: SmallVec<[i64; 6]>,
     kept: usize,
@@ -92,16 +92,16 @@ impl Kept {
     }
 }
 
-#[allow(unsafe_code, reason = "the caller of a kernel promises what its geometry was checked for")]
+#[allow(unsafe_code, reason = "the geometry was checked for what the caller of a kernel has to guarantee")]
 fn launch(function: Function, arguments: &Arguments<'_>, begin: i64, end: i64) {
     // SAFETY: `Compiled` keeps the library open. The kernel was written for the strides of this
     // geometry (its key has them), which was found for these operands or for others of their types,
     // sizes and strides. Operands are initialised memory that is held for reading, of the element
-    // types that are loaded and, from their first elements on, as long as `reaches` asks: each
-    // launch looks; results are new memory as large as their shape, to which nobody else has
-    // access, and have strides without overlap; shares are disjoint ranges of tiles, and each has
-    // totals of its own; parts are disjoint pieces of rows, and what they find has places for each,
-    // which others read in later turns only. Threads are done with all shares before `share_out`
-    // returns, and what holds the memory is alive until then.
+    // types that are loaded and, from their first elements on, at least as long as `reaches`, which
+    // each launch checks. Results are new memory of the size of their shape, to which nothing else
+    // has access, with strides without overlap. Shares are disjoint ranges of tiles, and each has
+    // its own accumulators. Parts are disjoint pieces of rows, and each has its own places for
+    // partial results, which others read in later phases only. Threads are done with all shares
+    // before `share_out` returns, and the memory is held until then.
     unsafe { function.run(arguments, begin, end) }
 }

@@ -1,15 +1,13 @@
-//! Opens compiled units and calls their kernels. What is unsafe about running foreign code is here,
-//! and nowhere else.
+//! Opens compiled units and calls their kernels. All unsafe calls of compiled code are here.
 
-#![allow(unsafe_code, reason = "code that a C compiler made is opened and called; each block says why that is sound")]
+#![allow(unsafe_code, reason = "compiled code is loaded and called; each block gives the reason why that is sound")]
 
 use libloading::Library;
 use std::path::Path;
 
 /// A kernel: `shape, rank, kept, begin, end, data, strides, floats, integers, stream, ask,
-/// columns`, see [`crate::codegen::c_form`]. One whose rows are parted has an address more in
-/// `data`, of what parts leave for each other, and three whole numbers more: the turn, the part,
-/// and how many parts there are.
+/// columns`, see [`crate::codegen::c_form`]. A split reduction has one more address in `data`, of
+/// the partial results, and three more integers: the phase, the part, and the number of parts.
 type Entry = unsafe extern "C" fn(
     *const i64,
     i64,
@@ -25,7 +23,7 @@ type Entry = unsafe extern "C" fn(
     i64,
 );
 
-/// A unit that is open.
+/// A loaded unit.
 #[derive(Debug)]
 pub struct Loaded {
     library: Library,
@@ -35,39 +33,38 @@ pub struct Loaded {
 #[derive(Clone, Copy, Debug)]
 pub struct Function(Entry);
 
-/// What a kernel is run on. [`Function::run`] says what must hold.
+/// The arguments of a kernel. [`Function::run`] lists the requirements.
 #[derive(Clone, Copy, Debug)]
 pub struct Arguments<'a> {
     /// Sizes of the iteration space, outermost first; at least one.
     pub shape: &'a [i64],
-    /// How many of them are walked from tile to tile: behind them are those that a tile folds, and
-    /// that along which it lies.
+    /// The number of them that are traversed from tile to tile. The dimensions after them are those
+    /// that a tile reduces, and its innermost dimension.
     pub kept: usize,
     /// Strides in elements, a row of `shape.len()` for each access.
     pub strides: &'a [i64],
     /// The first element of each access.
     pub data: &'a [usize],
-    /// Real numbers.
+    /// Floating-point operands.
     pub floats: &'a [f64],
-    /// Whole numbers.
+    /// Integer operands.
     pub integers: &'a [i64],
-    /// Whether results go past the caches.
+    /// Whether results are written with non-temporal stores.
     pub stream: bool,
-    /// How far what will be loaded is away: the text's `ask`.
+    /// The cache level of the operands: `ask` in the source.
     pub away: Away,
-    /// How many rows that stand side by side are a tile, at most
-    /// [`crate::codegen::c_form::COLUMNS`].
+    /// The number of interleaved rows in a tile, at most [`crate::codegen::c_form::COLUMNS`].
     pub columns: usize,
 }
 
-/// How far what a launch loads is away. Kernels ask for it ahead unless it is near.
+/// The cache level of a launch's operands. Kernels prefetch unless it is the second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Away {
     /// In the second level of cache.
     InSecondLevel = 0,
     /// In a third one.
     InThirdLevel = 1,
-    /// No cache holds it from one launch to the next.
+    /// No cache holds them from one launch to the next.
     InMemory = 2,
 }
 
@@ -75,37 +72,36 @@ impl Loaded {
     /// Opens a library that this program had compiled.
     ///
     /// # Errors
-    /// What the loader said.
+    /// The message of the loader.
     pub fn open(path: &Path) -> Result<Loaded, String> {
-        // SAFETY: opening runs the initialisers of a library. This one was compiled from a text of
-        // ours, which has none, or comes from the cache, which takes only files that hold what was
-        // written by this user.
+        // SAFETY: opening a library runs its initialisers. This one was compiled from our source,
+        // which has none, or comes from the cache, which accepts only files that this user wrote.
         let library = unsafe { Library::new(path) };
         library.map(|library| Loaded { library }).map_err(|error| format!("cannot load a kernel: {error}"))
     }
 
-    /// A kernel by its name. It must not be called when the library is gone.
+    /// A kernel by its name. It must not be called after the library is closed.
     ///
     /// # Errors
-    /// What the loader said.
+    /// The message of the loader.
     pub fn kernel(&self, name: &str) -> Result<Function, String> {
-        // SAFETY: the text that the library was compiled from defines the name as a function with
-        // exactly these parameters.
+        // SAFETY: the source of the library defines the name as a function with exactly these
+        // parameters.
         let entry = unsafe { self.library.get::<Entry>(name.as_bytes()) };
         entry.map(|entry| Function(*entry)).map_err(|error| format!("a kernel is not in its library: {error}"))
     }
 
-    /// Whether the unit that compilers are tried on answers as it should.
+    /// Checks the result of the unit that compilers are tested with.
     ///
     /// # Errors
-    /// What is wrong.
+    /// The wrong result.
     pub fn answers(&self) -> Result<(), String> {
         // SAFETY: the unit is `toolchain::PROBE`, a function without parameters that returns an
         // int.
         let answer = unsafe { self.library.get::<unsafe extern "C" fn() -> i32>(b"jo_probe").map(|probe| probe()) };
         match answer {
             Ok(42) => Ok(()),
-            Ok(other) => Err(format!("a program that returns 42 returned {other}")),
+            Ok(other) => Err(format!("a function that returns 42 returned {other}")),
             Err(error) => Err(error.to_string()),
         }
     }
@@ -115,22 +111,23 @@ impl Function {
     /// Runs the tiles from `begin` to `end` of the iteration space.
     ///
     /// # Safety
-    /// The library must be open. The access patterns that the kernel was written for are those of
-    /// the innermost strides. For each point of the space, each access must be within memory that
-    /// holds elements of its type, initialised where it is loaded from; nothing else reads or
-    /// writes meanwhile what is stored to, and no two points store to the same element, but for
-    /// sums aside, which are only added to. Where rows are parted, the last address is that of as
-    /// many places for each part of each row as [`crate::codegen::c_form::Turns`] says, and no two
-    /// calls of a turn are of one part.
+    /// The library must be open. The access patterns that the kernel was written for must be those
+    /// of the innermost strides. For each point of the space, each access must be within memory
+    /// that holds elements of its type, initialised where it is loaded from. Nothing else may read
+    /// or write stored memory meanwhile, and no two points may store to the same element, except
+    /// for accumulators of column reductions, which are only added to. In a split reduction the
+    /// last address must be that of as many places for each part of each row as
+    /// [`crate::codegen::c_form::Turns`] gives, and no two calls of a phase may be for the same
+    /// part.
     pub unsafe fn run(self, arguments: &Arguments<'_>, begin: i64, end: i64) {
         let rank = arguments.shape.len();
         debug_assert!(arguments.strides.len() <= rank * arguments.data.len());
         let data: smallvec::SmallVec<[*mut u8; 16]> =
             arguments.data.iter().map(|&address| std::ptr::with_exposed_provenance_mut(address)).collect();
-        // SAFETY: the function's parameters are those of `Entry`; it reads `rank` sizes, a row of
-        // strides and a pointer for each access, and as many numbers as the kernel has operands
-        // that are numbers; where rows are parted an address and three numbers more. The rest is
-        // what the caller promises.
+        // SAFETY: the function's parameters are those of `Entry`. It reads `rank` sizes, a row of
+        // strides and a pointer for each access, and as many numbers as the kernel has number
+        // operands; in a split reduction one more address and three more numbers. The caller
+        // guarantees the rest.
         unsafe {
             (self.0)(
                 arguments.shape.as_ptr(),

@@ -23,8 +23,8 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// With memory for the results, which is watched if it is guarded. The operands are of the
-    /// plan's specification.
+    /// Allocates memory for the results, with canaries if it is guarded. The operands must match
+    /// the plan's specification.
     pub fn new(plan: Rc<Plan>, operands: Vec<IValue>, guarded: bool) -> Prepared {
         let (kernel, geometry) = (&plan.kernel, &plan.geometry);
         let destination =
@@ -39,22 +39,22 @@ impl Prepared {
         Prepared { buffers, totals: totals.collect(), operands, plan }
     }
 
-    /// Bytes that a launch has to load and store, each once, however often a stretched operand or a
-    /// row is read.
+    /// Bytes that a launch has to load and store; each is counted once, however often a broadcast
+    /// operand or a row is read.
     pub fn bytes(&self) -> usize {
         touched(&self.plan.kernel, &self.plan.geometry)
     }
 
-    /// Operations of arithmetic that a launch takes, about.
+    /// The approximate number of arithmetic operations of a launch.
     pub fn operations(&self) -> usize {
         self.plan.geometry.points * self.plan.kernel.operations
     }
 
-    /// Computes the results, from what the operands' memory holds now. Says whether there was
-    /// anything to compute.
+    /// Computes the results from the current contents of the operands' memory. Returns whether
+    /// there was anything to compute.
     ///
     /// # Errors
-    /// Where memory is not what the plan is for.
+    /// If memory does not match the plan.
     pub fn launch(&mut self) -> Result<bool, String> {
         let Plan { kernel, geometry, compiled, .. } = &*self.plan;
         if geometry.is_empty {
@@ -67,11 +67,11 @@ impl Prepared {
             .collect();
         let mut data: SmallVec<[usize; 16]> = SmallVec::new();
         for (load, &offset) in kernel.loads.iter().zip(&geometry.offsets) {
-            let (buffer, begin) = held[load.operand].as_ref().ok_or("an operand is no tensor")?;
+            let (buffer, begin) = held[load.operand].as_ref().ok_or("an operand is not a tensor")?;
             let reach = geometry.reaches[load.operand];
-            // A view without elements may begin behind its memory.
+            // A view without elements may begin after the end of its memory.
             if buffer.dtype() != load.dtype || reach > 0 && buffer.len() < begin + reach {
-                return Err(format!("the memory of an operand is not what its type {} says", load.dtype.name()));
+                return Err(format!("the memory of an operand does not match its type {}", load.dtype.name()));
             }
             data.push(first(buffer) + (begin + offset) * load.dtype.size());
         }
@@ -114,7 +114,7 @@ impl Prepared {
     /// The results of the last launch.
     ///
     /// # Errors
-    /// Where they cannot be made tensors.
+    /// If they cannot be made tensors.
     pub fn results(self) -> Result<Outs, String> {
         let Plan { kernel, geometry, .. } = &*self.plan;
         let tensors = || self.operands.iter().filter_map(IValue::tensor);
@@ -130,7 +130,7 @@ impl Prepared {
     }
 }
 
-/// The address of the first element of memory.
+/// The address of the first element.
 fn first(buffer: &Buffer) -> usize {
     with_elements!(buffer, elements => elements.as_ptr().expose_provenance())
 }

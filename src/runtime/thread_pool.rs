@@ -1,12 +1,13 @@
-//! Threads that help with launches, and linger.
+//! A thread pool whose workers spin for a while before they sleep.
 //!
-//! A launch of 100 us is not worth two threads when the second one has to be woken for it, and the
-//! first when that is done: each takes tens of microseconds, on virtual machines most. So a thread
-//! that is done looks for a while whether there is more, and whoever waits for shares of others
-//! looks before it sleeps. Pools of tasks do neither.
+//! A launch of 100 us is not worth two threads if the second one has to be woken for it, and the
+//! first when that is done: each takes tens of microseconds, most on virtual machines. So a thread
+//! that is done polls for new work for a while, and a thread that waits for shares of others polls
+//! before it sleeps. General task pools do neither.
 //!
-//! Nobody is waited for who has not begun: what a helper does not take its caller does. So several
-//! callers may have the same helpers, and a helper that comes too late finds nothing to do.
+//! Only threads that have begun are waited for: the caller does the shares that a worker does not
+//! take. So several callers may use the same workers, and a worker that comes too late finds no
+//! work.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -14,14 +15,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-/// How long threads look for something to do: about what it takes to wake one twice.
+/// How long threads poll for work: about the time that it takes to wake one twice.
 const LINGER: Duration = Duration::from_micros(100);
-/// How often a thread looks before it lets others run.
+/// The number of polls before a thread yields.
 const GLANCES: usize = 16;
 
-/// Does `work` for each share, on several threads. Thread `k` begins with the `k`-th part of the
-/// shares, the first is the calling one: so each finds in its caches what it had there before. Who
-/// is done takes what others have left. All is done when this returns.
+/// Calls `work` for each share, on several threads. Thread `k` begins with the `k`-th part of the
+/// shares, the calling thread with the first: so each finds its data of the last launch in its
+/// caches. A thread that is done takes shares of others. All shares are done when this returns.
 ///
 /// # Panics
 ///
@@ -42,7 +43,7 @@ pub fn share_out(threads: usize, shares: usize, work: impl Fn(usize) + Send + Sy
     assert!(!job.failed.load(Ordering::Relaxed), "a share of a launch failed");
 }
 
-/// What threads do together.
+/// The work that threads share.
 struct Job {
     work: Box<dyn Fn(usize) + Send + Sync>,
     shares: usize,
@@ -68,7 +69,7 @@ impl Job {
         if catch_unwind(AssertUnwindSafe(|| (self.work)(share))).is_err() {
             self.failed.store(true, Ordering::Relaxed);
         }
-        // What was written is seen by who sees this.
+        // The release order makes the writes of this share visible to threads that see the count.
         if self.done.fetch_add(1, Ordering::Release) + 1 == self.shares {
             self.caller.unpark();
         }
@@ -79,7 +80,7 @@ impl Job {
     }
 }
 
-/// A helper, and what it is asked to do next.
+/// A worker and its next job.
 struct Helper {
     request: Arc<Request>,
     thread: Thread,
@@ -87,13 +88,13 @@ struct Helper {
 
 #[derive(Default)]
 struct Request {
-    /// Whether there is something, to be looked at often.
+    /// Whether there is a job; polled often.
     any: AtomicBool,
     job: Mutex<Option<(usize, Arc<Job>)>>,
 }
 
 impl Request {
-    /// The newest job. One before it that nobody took is done by its caller.
+    /// The newest job. Its caller does a job before it that the worker did not take.
     fn post(&self, own: usize, job: Arc<Job>) {
         *self.job.lock().unwrap_or_else(PoisonError::into_inner) = Some((own, job));
         self.any.store(true, Ordering::Release);
@@ -105,7 +106,7 @@ impl Request {
     }
 }
 
-/// Calls helpers. Where the system has no more threads there are fewer.
+/// Posts a job to workers. There are fewer where the system has no more threads.
 fn call(job: &Arc<Job>, threads: usize) {
     static HELPERS: Mutex<Vec<Helper>> = Mutex::new(Vec::new());
     let mut helpers = HELPERS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -135,8 +136,8 @@ fn helper(mut threads: usize) -> Option<Helper> {
     Some(Helper { request, thread: spawned.thread().clone() })
 }
 
-/// Looks until there is something, and sleeps when it takes long, or at once where there are more
-/// threads than processors. Who gives something wakes this thread.
+/// Polls until there is a value, and sleeps after a while, or at once where there are more threads
+/// than processors. The thread that provides the value wakes this one.
 fn spin<T>(mut look: impl FnMut() -> Option<T>, threads: usize) -> T {
     let begin = Instant::now();
     loop {
@@ -154,7 +155,7 @@ fn spin<T>(mut look: impl FnMut() -> Option<T>, threads: usize) -> T {
     }
 }
 
-/// Threads that run at the same time here.
+/// The number of threads that can run at the same time.
 pub fn processors() -> usize {
     static KNOWN: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
     *KNOWN.get_or_init(|| thread::available_parallelism().map_or(1, usize::from))

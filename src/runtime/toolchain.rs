@@ -1,7 +1,7 @@
-//! The system's C compiler: found, tried, and run on units of kernels.
+//! The system's C compiler: found, tested, and run on units of kernels.
 //!
-//! It runs without a shell, in a folder that nobody else reads, within a time limit. Kernels have
-//! no headers and call no library.
+//! It runs without a shell, in a folder that no other user reads, within a time limit. Kernels
+//! include no headers and call no library.
 
 use super::disk_cache::{DiskCache, digest};
 use super::loading::Loaded;
@@ -13,32 +13,32 @@ use std::time::{Duration, Instant};
 /// A compiler that works here.
 #[derive(Clone, Debug)]
 pub struct Compiler {
-    /// The program, and what it wants before all else: `CC` may be `ccache gcc`.
+    /// The program with its leading arguments: `CC` may be `ccache gcc`.
     program: Vec<String>,
-    /// The flags that it takes.
+    /// The flags that it accepts.
     flags: Vec<&'static str>,
-    /// What tells its results from those of others: version, flags, processor.
+    /// Identifies its output: version, flags, processor.
     identity: String,
 }
 
-/// Longest that a compiler may take for a unit.
+/// The time limit for a unit.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 
-/// What is tried when nobody names a compiler.
+/// The compilers that are tried by default.
 const USUAL: [&str; 3] = ["cc", "gcc", "clang"];
 
-/// Sets of flags, best first; the first that a compiler takes is used. No flag lets it assume that
-/// there are no NaN or infinities, and none sets flush-to-zero for the whole process, as `-Ofast`
-/// does. Products are contracted with sums where the text of a kernel says so, and nowhere else;
-/// without the width, compilers halve the vectors of AVX-512. GCC threads jumps through the bounds
-/// of a number into what is computed of it, which costs an exponential a fifth once the jumps are
-/// masks again. Measured: 2.56 ns for an element of an LSTM cell with the first set, 5.2 with
-/// vectors of AVX2, 22 without `-fopenmp-simd`.
+/// Sets of flags, best first; the first that a compiler accepts is used. No flag allows it to
+/// assume that there are no NaN or infinities, and none sets flush-to-zero for the whole process,
+/// as `-Ofast` does. Multiply-adds are contracted where the source of a kernel says so, and nowhere
+/// else. Without the vector width, compilers halve the vectors of AVX-512. GCC threads jumps
+/// through the bounds of a number into the values computed from it, which costs an exponential a
+/// fifth once the jumps are masks again. Measured: 2.56 ns for an element of an LSTM cell with the
+/// first set, 5.2 with vectors of AVX2, 22 without `-fopenmp-simd`.
 ///
-/// Kernels are as fast at `-O2` with the vectors of `-O3`, and half as long in the making (the
-/// gradient of an LSTM cell 0.35 s and not 0.69 by GCC 12): what `-O3` adds takes the ends of loops
-/// apart, once for each width of vectors. Registers are given for a function as one region, which
-/// takes another fifth, as loops want all of them anyway.
+/// Kernels are as fast at `-O2` with the vectors of `-O3`, and compile in half the time (the
+/// gradient of an LSTM cell in 0.35 s instead of 0.69 with GCC 12): `-O3` in addition splits the
+/// ends of loops, once for each vector width. Register allocation treats a function as one region,
+/// which takes another fifth off, as loops need all of them anyway.
 const FLAGS: [&[&[&str]]; 5] = [
     &[&["-O2"], &GCC, &NATIVE, &USED],
     &[&["-O2"], &NATIVE, &USED],
@@ -47,7 +47,7 @@ const FLAGS: [&[&[&str]]; 5] = [
     &[&["-fPIC", "-shared"]],
 ];
 
-/// What GCC is told.
+/// Flags for GCC only.
 const GCC: [&str; 5] = [
     "-ftree-vectorize",
     "-fvect-cost-model=dynamic",
@@ -56,13 +56,13 @@ const GCC: [&str; 5] = [
     "-fno-thread-jumps",
 ];
 
-/// This processor, where compilers call it so, but none of the registers that it has for programs
-/// of before 1999. GCC 12 moves a pair of whole numbers through one of MMX (`movq2dq`) and never
-/// says `emms`: the next x87 instruction of the thread finds a stack that is full and loads NaN,
-/// and GCC copies floats through those registers where it has run out of others.
+/// Flags for this processor, without registers for programs of before 1999. GCC 12 moves a pair of
+/// integers through an MMX register (`movq2dq`) and never emits `emms`: the next x87 instruction of
+/// the thread finds a full stack and loads NaN, and GCC copies floats through those registers where
+/// it has run out of others.
 const NATIVE: [&str; 4] = ["-march=native", "-mprefer-vector-width=512", "-mno-mmx", "-mno-80387"];
 
-/// What every compiler that knows it is told.
+/// Flags for every compiler that accepts them.
 const USED: [&str; 9] = [
     "-std=gnu11",
     "-fno-math-errno",
@@ -75,13 +75,13 @@ const USED: [&str; 9] = [
     "-nostdlib",
 ];
 
-/// What little is asked for where no vectors are.
+/// The flags without vectorisation.
 const FEW: [&str; 1] = ["-O1"];
 
-/// What asks for vectors.
+/// The flags that request vectorisation.
 const VECTORS: [&str; 2] = ["-fopenmp-simd", "-ftree-vectorize"];
 
-/// A set of flags; without vectors it takes a tenth of the time.
+/// A set of flags; without vectorisation compilation takes a tenth of the time.
 fn flags(set: usize, scalar: bool) -> Vec<&'static str> {
     let all = FLAGS[set].iter().copied().flatten().copied();
     match scalar {
@@ -90,14 +90,14 @@ fn flags(set: usize, scalar: bool) -> Vec<&'static str> {
     }
 }
 
-/// The line that tells whether a compiler works.
+/// The source that tests whether a compiler works.
 const PROBE: &str = "int jo_probe(void) { return 42; }\n";
 
-/// Finds a compiler: the one that is asked for, or else `CC`, `cc`, `gcc`, `clang`. The verdict on
-/// each is kept on disk.
+/// Finds a compiler: the requested one, or else `CC`, `cc`, `gcc`, `clang`. The verdict on each is
+/// kept on disk.
 ///
 /// # Errors
-/// What each of them said.
+/// The message of each of them.
 pub fn find(
     (asked_for, cc): (Option<&str>, Option<&str>),
     scalar: bool,
@@ -148,7 +148,7 @@ fn probe(program: &[String], scalar: bool, cache: &DiskCache, deadline: Option<I
 
 /// The first set of flags that works, and the version.
 fn tried(program: &[String], cache: &DiskCache, deadline: Option<Instant>) -> Result<(usize, String), String> {
-    let folder = cache.private_folder().map_err(|error| format!("no folder to compile in: {error}"))?;
+    let folder = cache.private_folder().map_err(|error| format!("cannot create a folder to compile in: {error}"))?;
     let mut first_error = None;
     for set in 0..FLAGS.len() {
         let compiler = Compiler { program: program.to_vec(), flags: flags(set, false), identity: String::new() };
@@ -164,7 +164,7 @@ fn tried(program: &[String], cache: &DiskCache, deadline: Option<Instant>) -> Re
     Err(first_error.unwrap_or_default())
 }
 
-/// How many words name the compiler, as in `ccache gcc -O1`; options are behind them.
+/// The number of words that name the compiler, as in `ccache gcc -O1`; options follow them.
 fn names(program: &[String]) -> usize {
     program.iter().position(|word| word.starts_with('-')).unwrap_or(program.len()).max(1)
 }
@@ -178,7 +178,7 @@ fn version(program: &[String], folder: &Path) -> String {
     }
 }
 
-/// Where a program is that is called by its name.
+/// The path of a program.
 fn located(program: &str) -> Result<PathBuf, &'static str> {
     if program.contains('/') {
         return Some(PathBuf::from(program)).filter(|path| path.is_file()).ok_or("there is no such program");
@@ -188,7 +188,8 @@ fn located(program: &str) -> Result<PathBuf, &'static str> {
     found.ok_or("there is no such program on the path")
 }
 
-/// What the processor can do, in its own words: what is compiled for one does not run on another.
+/// The processor's features, as the system reports them: code compiled for one processor does not
+/// run on another.
 fn processor() -> String {
     let all = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let features = all.lines().find(|line| line.starts_with("flags") || line.starts_with("Features"));
@@ -196,7 +197,7 @@ fn processor() -> String {
 }
 
 impl Compiler {
-    /// What tells its results from those of other compilers, flags and processors.
+    /// Distinguishes its output from that of other compilers, flags and processors.
     pub fn identity(&self) -> &str {
         &self.identity
     }
@@ -206,19 +207,19 @@ impl Compiler {
         self.program.join(" ")
     }
 
-    /// Compiles a unit into a folder, and says where the library is.
+    /// Compiles a unit into a folder and returns the path of the library.
     ///
     /// # Errors
-    /// How the compiler ended, and what it said; that there is no time left.
+    /// The exit status and output of the compiler; that the deadline has passed.
     pub fn compile(&self, source: &str, folder: &Path, deadline: Option<Instant>) -> Result<PathBuf, String> {
         let (unit, library) = (folder.join("unit.c"), folder.join("unit.so"));
         std::fs::write(&unit, source).map_err(|error| format!("cannot write a unit: {error}"))?;
         let mut command = Command::new(&self.program[0]);
-        // What the user asks for wins, as it stands behind: `JITOPT_CC='gcc -march=x86-64'`.
+        // The user's options come last and win: `JITOPT_CC='gcc -march=x86-64'`.
         let (names, options) = self.program.split_at(names(&self.program));
         command.args(&names[1..]).args(&self.flags).args(options);
-        // Where traps do not matter, GCC 12 makes `trunc` of a real that becomes whole and real
-        // again: -0.0 of what is above -1.
+        // Without traps, GCC 12 turns the conversion of a float to an integer and back into
+        // `trunc`, which gives -0.0 for numbers between -1 and 0.
         if source.contains("jo_cut") {
             command.arg("-ftrapping-math");
         }
@@ -232,15 +233,15 @@ impl Compiler {
     }
 }
 
-/// Runs a program in a folder to its end, and gives what it said. It is ended when it takes too
-/// long.
+/// Runs a program in a folder and returns its exit status and output. It is killed after the time
+/// limit.
 fn finished(mut command: Command, folder: &Path, deadline: Option<Instant>) -> Result<(ExitStatus, String), String> {
-    // A file, not a pipe: nobody reads while the program runs.
+    // A file, not a pipe, because nothing reads while the program runs.
     let said = folder.join("said.txt");
     let file = || std::fs::File::create(&said).and_then(|file| Ok((file.try_clone()?, file)));
     let (out, err) = file().map_err(|error| error.to_string())?;
     command.current_dir(folder).env("LC_ALL", "C").stdin(Stdio::null()).stdout(out).stderr(err);
-    // Intermediate files too are nobody else's business.
+    // Intermediate files are private, too.
     command.env("TMPDIR", folder);
     let mut child = command.spawn().map_err(|error| error.to_string())?;
     let begin = Instant::now();
@@ -267,13 +268,13 @@ fn finished(mut command: Command, folder: &Path, deadline: Option<Instant>) -> R
     }
 }
 
-/// Ends a program, and first those that it started: the program that one calls is often a driver,
-/// and another one works.
+/// Kills a program, and first the ones that it started: compilers are often a driver that starts
+/// another program.
 fn end(child: &mut Child) {
     let mut all = vec![child.id()];
     let mut i = 0;
     while let Some(&id) = all.get(i) {
-        // Where there is no such file, the driver alone is ended.
+        // Without that file only the driver is killed.
         let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
         all.extend(children.split_whitespace().filter_map(|id| id.parse::<u32>().ok()));
         i += 1;

@@ -177,11 +177,11 @@ pub fn broadcast_all<'a>(shapes: impl IntoIterator<Item = &'a [i64]>) -> Result<
 /// The strides of a tensor broadcast to a larger shape: 0 for broadcast dimensions.
 pub fn expanded(shape: &[i64], strides: &[i64], to: &[i64]) -> Dims {
     let missing = to.len() - shape.len();
-    let stretch = |i: usize| match i.checked_sub(missing) {
+    let stride = |i: usize| match i.checked_sub(missing) {
         Some(k) if shape[k] == to[i] => strides[k],
         _ => 0,
     };
-    (0..to.len()).map(stretch).collect()
+    (0..to.len()).map(stride).collect()
 }
 
 /// The order in which PyTorch's `TensorIterator` traverses operands, outermost dimension first, and
@@ -253,8 +253,8 @@ pub fn traversal_strides(shape: &[i64], operands: &[(&[i64], &[i64])]) -> Dims {
     {
         return (*first).into();
     }
-    let stretched: Vec<Dims> = operands.iter().map(|(own, strides)| expanded(own, strides, shape)).collect();
-    strides_in_order(shape, &iteration_order(shape, &stretched))
+    let expanded_strides: Vec<Dims> = operands.iter().map(|(own, strides)| expanded(own, strides, shape)).collect();
+    strides_in_order(shape, &iteration_order(shape, &expanded_strides))
 }
 
 /// The channels-last order of the dimensions of images, or of volumes if `most` is 5.

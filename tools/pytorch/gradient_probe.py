@@ -4,10 +4,10 @@
     python merge_release_probes.py *.json > testdata/releases/gradients.json
 
 A call is the name of an operator, its operands and the same call in Python, as in
-`release_probe.py`. Operands stand where derivatives jump: at ties, at bounds, at zero, at infinity
-and at NaN. Each tensor of floating point is differentiated; the gradients that go in are 1, -0.5
-and 0.75 in turn, for each result that has one. A result is the list of gradients, null where the
-operand gets none, and "raises" where the release raises. The script runs in PyTorch 1.3 and later.
+`release_probe.py`. Operands are chosen where derivatives are discontinuous: ties, bounds, zero,
+infinity and NaN. Each floating-point tensor is differentiated; the incoming gradients are 1, -0.5
+and 0.75, cyclically, for each differentiable result. A result is the list of gradients, null for
+operands without one, or "raises" if the release raises. The script runs in PyTorch 1.3 and later.
 """
 
 import json
@@ -23,7 +23,7 @@ PATTERN = [1.0, -0.5, 0.75]
 
 
 class T(object):
-    """A tensor operand: its element type and its elements, nested as its shape is."""
+    """A tensor operand: its element type and its nested elements."""
 
     def __init__(self, dtype, values):
         self.dtype, self.values = dtype, values
@@ -266,7 +266,7 @@ CALLS = [
     ("aten::adaptive_max_pool2d", [IMAGE, [2, 2]], "torch._C._nn.adaptive_max_pool2d(a, b)"),
     ("aten::avg_pool2d", [IMAGE, [2, 2], [1, 1], [1, 1], True, False], "torch._C._nn.avg_pool2d(a, b, c, d, e, f)"),
     ("aten::reflection_pad2d", [IMAGE, [1, 1, 1, 1]], "torch._C._nn.reflection_pad2d(a, b)"),
-    # Elements that are picked and written.
+    # Indexing and partial writes.
     ("aten::gather", [ROWS, 1, T("int64", [[0, 0], [2, 1]])], "torch.gather(a, b, c)"),
     ("aten::scatter", [ROWS, 1, T("int64", [[0, 0], [2, 1]]), T("float64", [[1.0, 2.0], [3.0, 4.0]])],
      "torch.scatter(a, b, c, d)"),
@@ -292,7 +292,7 @@ CALLS = [
 
 
 def clean(x):
-    """Values without the numbers that JSON lacks; floats to six digits, and without a sign of 0."""
+    """Replaces numbers that JSON lacks; rounds floats to six digits and drops the sign of 0."""
     if isinstance(x, list):
         return [clean(item) for item in x]
     if isinstance(x, float):
@@ -301,7 +301,7 @@ def clean(x):
 
 
 def spelled(x):
-    """Operands as they are, without the numbers that JSON lacks."""
+    """Replaces numbers that JSON lacks, without rounding."""
     if isinstance(x, list):
         return [spelled(item) for item in x]
     return str(x) if isinstance(x, float) and (math.isnan(x) or math.isinf(x)) else x

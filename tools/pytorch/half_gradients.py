@@ -8,7 +8,8 @@ Each line of the draws is a graph of one operator with double-precision operands
 converted to float16 and bfloat16, scaled by powers of two to either end of the range, and the
 incoming gradients are 1, 1024 and 65504. Every output line has the graph, the half-precision
 operands, and the results of each case, with elements as their bits. A second program derives the
-same operands from the line: the scales of a case are those of SCALES, and `grads` those of
+same operands from the line: a case names its type, its scale, which is a row of SCALES, and the
+size of the incoming gradient, whose elements are multiples of PATTERN.
 """
 
 import json

@@ -3,6 +3,7 @@
     python merge_release_probes.py 1.3.1.json 1.6.0.json … > testdata/releases/calls.json
 
 The results of a call are pairs of a release and its result, which holds up to the release of the
+next pair.
 """
 
 import json

@@ -1,10 +1,10 @@
-//! Which numbers are refused beside an element type, as far as it is known before a launch.
+//! Which numbers are refused for an element type, as far as is known before a launch.
 
 use super::{Known, Source, wrapped};
 use crate::tensor::{DType, Kind, Scalar};
 
-/// Whether a number is one of an element type; of reals that only a launch tells that is found out
-/// there. What is no number fits.
+/// Whether a number is in the range of an element type. Floats known only at launch are checked
+/// there. Non-numeric operands always pass.
 pub(super) fn fits(known: &Known, dtype: DType) -> bool {
     let Known::Number { source, kind } = known else { return true };
     let constant = if let Source::Constant(number) = source { Some(*number) } else { None };
@@ -20,14 +20,14 @@ pub(super) fn fits(known: &Known, dtype: DType) -> bool {
     }
 }
 
-/// Whether numbers of an element type are multiplied by a number before they are added.
+/// Whether numbers of an element type are multiplied by a factor before they are added.
 pub(super) fn scales(known: &Known, dtype: DType) -> bool {
     let Known::Number { kind, .. } = known else { return true };
     (*kind != Kind::Bool || dtype == DType::Bool) && (!dtype.is_integral() || *kind <= Kind::Int) && fits(known, dtype)
 }
 
 /// Whether integers may be divided by an operand, or raised to it, as far as is known before a
-/// launch: a divisor that the group itself computes may be 0 anywhere.
+/// launch: a divisor that the group itself computes may be 0.
 pub(super) fn may_be_used(known: &Known, computed: DType, is_divisor: bool) -> bool {
     match known {
         Known::Number { source: Source::Constant(number), .. } if is_divisor => wrapped(number.int(), computed) != 0,

@@ -1,4 +1,4 @@
-//! Nodes that make one element of many, by the recipes of the operator table.
+//! Lowers reductions by the recipes of the operator table.
 
 use super::{Known, Lowering, Operand, Refusal, refuse};
 use crate::analysis::axis_maps::AxisMap;
@@ -11,23 +11,25 @@ use crate::ops::schema::Schema;
 use crate::tensor::promotion::of_number;
 use crate::tensor::{DType, Kind, Scalar};
 
-/// What holds for all lines of a recipe.
+/// The parameters that all lines of a recipe share.
 struct Terms {
-    /// What elements are converted to, and computed in.
+    /// The type that elements are converted to, and computed in.
     elements: DType,
     axes: Axes,
-    /// Whether the result keeps the dimensions that are folded.
+    /// Whether the result keeps the reduced dimensions.
     keep: bool,
     /// See [`Reduction::correction`].
     correction: f64,
-    /// The sizes that the folded dimensions must have, where the node says them.
+    /// The sizes that the reduced dimensions must have, where the node gives them.
     sizes: Option<Vec<i64>>,
 }
 
 impl Lowering<'_> {
-    /// Computes a node by the first recipe that holds.
+    /// Lowers a node by the first recipe that applies.
     pub(super) fn reduce(&mut self, node: Node, recipes: &[&'static Recipe]) -> Result<(), Refusal> {
-        let Some((schema, _)) = overload(self.section, node) else { return refuse("a fold of an unknown overload") };
+        let Some((schema, _)) = overload(self.section, node) else {
+            return refuse("a reduction with an unknown overload");
+        };
         let given = |name: &str| {
             let at = schema.formal(name).filter(|&i| i < self.section.num_inputs(node));
             at.is_some_and(|i| !matches!(self.known_operand(node, i), None | Some(Known::Missing)))
@@ -48,7 +50,7 @@ impl Lowering<'_> {
     fn follow(&mut self, mut cooking: Cooking) -> Result<(), Refusal> {
         let (node, recipe) = (cooking.node, cooking.recipe);
         let Some(x) = self.tensor(self.section.input(node, 0), AxisMap::Whole) else {
-            return refuse(format!("`{}` of something that no kernel takes", recipe.kind));
+            return refuse(format!("`{}` of a value that kernels do not support", recipe.kind));
         };
         let terms = self.terms(&cooking, x.dtype)?;
         if self.axis_maps.is_column_reduction(self.section.output(node, 0)) && !recipe.is_beside(0) {
@@ -67,7 +69,7 @@ impl Lowering<'_> {
                 cooking.made.push((letter, made));
             }
         }
-        // Of a value without dimensions nothing but a sum over all of them is left.
+        // For a value without dimensions only a sum over all of them remains.
         let dimensioned = x.dimensioned && (terms.keep || terms.axes != Axes::All);
         for (k, letter) in recipe.results().enumerate() {
             let output = self.section.output(node, k);
@@ -91,8 +93,8 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// Whether somebody needs what a line makes: the graph, or another line, all of which lead to
-    /// results that somebody needs.
+    /// Whether the result of a line is used: by the graph, or by another line, since all lines lead
+    /// to used results.
     fn is_wanted(&self, cooking: &Cooking, letter: char) -> bool {
         let at = cooking.recipe.results().position(|result| result == letter);
         let is_used = |k: usize| self.section.has_uses(self.section.output(cooking.node, k));
@@ -100,8 +102,8 @@ impl Lowering<'_> {
         at.is_some_and(is_used) || readers.into_iter().any(|line| self.is_wanted(cooking, line.0))
     }
 
-    /// A result that other lines read, too: these read it as it is, whoever is given it reads what
-    /// it would be in memory, perhaps without the dimensions that are folded.
+    /// A result that other lines read, too: they read it unrounded, while readers in the graph get
+    /// what it would be in memory, perhaps without the reduced dimensions.
     fn handed_out(
         &mut self,
         cooking: &Cooking,
@@ -127,7 +129,7 @@ impl Lowering<'_> {
         Ok((self.step(step), out))
     }
 
-    /// Whether a mask of results has one, or there is none.
+    /// Whether an output mask selects a result, or there is no mask.
     fn is_asked_for(&self, cooking: &Cooking, k: usize) -> bool {
         let mask = cooking.at("output_mask").and_then(|i| self.known_operand(cooking.node, i));
         match mask {
@@ -137,11 +139,14 @@ impl Lowering<'_> {
         }
     }
 
-    /// Adds a sum along other dimensions than those of rows, which is a result.
+    /// Adds a sum over other dimensions than those of rows, which is a result.
     fn beside(&mut self, cooking: &Cooking, terms: &Terms, k: usize, letter: char) -> Result<(), Refusal> {
         let output = self.section.output(cooking.node, k);
         if !self.axis_maps.is_column_reduction(output) {
-            return refuse(format!("`{}` with sums along other dimensions than a running total", cooking.recipe.kind));
+            return refuse(format!(
+                "`{}` with sums over other dimensions than those that it scans",
+                cooking.recipe.kind
+            ));
         }
         let lines = cooking.recipe.lines.iter();
         let (Some(Line(_, _, text)), Some((_, axes))) =
@@ -160,7 +165,7 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// Adds a sum along other dimensions than the rest is folded.
+    /// Adds a column reduction: a sum over other dimensions than those of rows.
     fn column_reduction(&mut self, cooking: &Cooking, terms: Terms) -> Result<(), Refusal> {
         let Line(_, _, text) = cooking.recipe.lines[0];
         match self.letters(cooking, text, terms.elements)?[..] {
@@ -169,7 +174,7 @@ impl Lowering<'_> {
                     ColumnReduction { axes: terms.axes, keep: terms.keep, input, line: self.line(cooking.node) };
                 self.kernel.column_reductions.push(column_reduction);
             }
-            _ => return refuse("whole numbers that are summed along other dimensions than the rest is folded"),
+            _ => return refuse("integers that are summed over other dimensions than the rest is reduced"),
         }
         self.known.insert(
             self.section.output(cooking.node, 0),
@@ -180,7 +185,7 @@ impl Lowering<'_> {
 
     fn terms(&self, cooking: &Cooking, own: DType) -> Result<Terms, Refusal> {
         let Some(axes) = axes(self.section, cooking.node) else {
-            return refuse(format!("`{}` over dimensions that only a run tells", cooking.recipe.kind));
+            return refuse(format!("`{}` over dimensions that are known only at run time", cooking.recipe.kind));
         };
         Ok(Terms {
             elements: self.elements(cooking, own)?,
@@ -191,11 +196,11 @@ impl Lowering<'_> {
         })
     }
 
-    /// What a line of a recipe makes.
+    /// The result of a line of a recipe.
     fn line_of(&mut self, cooking: &Cooking, terms: &Terms, i: usize) -> Result<(Source, DType), Refusal> {
         let (node, recipe) = (cooking.node, cooking.recipe);
         let Line(letter, making, text) = recipe.lines[i];
-        // A result that nothing but the graph reads.
+        // A result that only the graph reads.
         let given = recipe.results().position(|result| result == letter).filter(|_| !cooking.is_read(letter));
         let is_given = given.is_some();
         let (name, line) = (self.section.name(self.section.output(node, given.unwrap_or(0))), self.line(node));
@@ -237,7 +242,7 @@ impl Lowering<'_> {
             out,
             axes: terms.axes.clone(),
             sizes: terms.sizes.clone(),
-            // What goes with elements keeps its dimensions.
+            // An operand of elementwise steps keeps its dimensions.
             keep: terms.keep || !is_given,
             name,
             line,
@@ -246,7 +251,7 @@ impl Lowering<'_> {
         Ok((Source::Reduced(self.kernel.reductions.len() - 1), out))
     }
 
-    /// A step for what is folded but is no value of the graph.
+    /// A step for the operand of a reduction that is no value of the graph.
     fn hidden(&mut self, text: &'static str, computed: DType, inputs: Vec<Input>, name: &str, line: &str) -> Input {
         let (name, line) = (self.fresh(&format!("{}.of", name.trim_start_matches("v_"))), line.to_owned());
         let source = self.step(Step {
@@ -273,8 +278,8 @@ impl Lowering<'_> {
                 continue;
             }
             let made = cooking.made.iter().find(|made| made.0 == letter);
-            // What earlier lines made is not rounded to 16 bits on its way: the inverse of a small
-            // deviation may be larger than halves are.
+            // Results of earlier lines are not rounded to 16 bits in between: the inverse of a
+            // small deviation may exceed the range of halves.
             let (source, dtype, to) = match made {
                 Some(&(_, (source, dtype))) => (source, dtype, if to.is_short_float() { DType::Float } else { to }),
                 None => {
@@ -311,32 +316,43 @@ impl Lowering<'_> {
                 Some(x) => Ok((Source::Constant(Scalar::Float(x)), DType::Double)),
                 None => refuse(format!("`{}` without {name}", cooking.recipe.kind)),
             },
-            _ => refuse(format!("`{}` with {name} that no kernel takes", cooking.recipe.kind)),
+            _ => refuse(format!("`{}` with {name} that kernels do not support", cooking.recipe.kind)),
         }
     }
 
-    /// A tensor that is an operand of a node that folds.
+    /// A tensor operand of a node that reduces.
     fn given(&mut self, node: Node, i: usize) -> Option<Operand> {
         let given = i < self.section.num_inputs(node);
         let axis_map = if is_of_channels(self.section, node, i) { AxisMap::Channels } else { AxisMap::Whole };
         given.then(|| self.tensor(self.section.input(node, i), axis_map)).flatten()
     }
 
-    /// What elements are converted to, and computed in.
+    /// The type that elements are converted to, and computed in.
     fn elements(&self, cooking: &Cooking, own: DType) -> Result<DType, Refusal> {
         let asked = match cooking.at("dtype").and_then(|i| self.known_operand(cooking.node, i)) {
             None | Some(Known::Missing) => None,
             Some(Known::Number { source: Source::Constant(code), .. }) => match DType::from_code(code.int()) {
-                None => return refuse(format!("`{}` with dtype {}, which is none", cooking.recipe.kind, code.int())),
+                None => {
+                    return refuse(format!(
+                        "`{}` with dtype {}, which is no element type",
+                        cooking.recipe.kind,
+                        code.int()
+                    ));
+                }
                 known => known,
             },
-            _ => return refuse(format!("`{}` with an element type that only a run tells", cooking.recipe.kind)),
+            _ => {
+                return refuse(format!(
+                    "`{}` with an element type that is known only at run time",
+                    cooking.recipe.kind
+                ));
+            }
         };
         let kind = own.arithmetic();
         let computed = match cooking.recipe.elements {
             Elements::Summed if matches!(kind, Some(Kind::Int | Kind::Bool)) => asked.unwrap_or(DType::Long),
             Elements::Ordered if kind == Some(Kind::Bool) => {
-                return refuse(format!("`{}` of truth values", cooking.recipe.kind));
+                return refuse(format!("`{}` of bools", cooking.recipe.kind));
             }
             _ => asked.unwrap_or(own),
         };
@@ -350,7 +366,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// The sizes that the folded dimensions must have.
+    /// The sizes that the reduced dimensions must have.
     fn sizes(&self, cooking: &Cooking) -> Option<Vec<i64>> {
         match cooking.at("normalized_shape").and_then(|i| self.known_operand(cooking.node, i)) {
             Some(Known::Numbers(all)) => Some(all.clone()),
@@ -359,7 +375,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// What a variance takes from the number of elements: one where nothing is said.
+    /// The correction of a variance, subtracted from the number of elements: 1 by default.
     fn correction(&self, cooking: &Cooking) -> Result<f64, Refusal> {
         if cooking.recipe.over != Over::Dims {
             return Ok(0.0);
@@ -368,37 +384,37 @@ impl Lowering<'_> {
         match at.and_then(|i| self.known_operand(cooking.node, i)) {
             None | Some(Known::Missing) => Ok(1.0),
             Some(Known::Number { source: Source::Constant(n), .. }) => Ok(n.real()),
-            _ => refuse(format!("`{}` with a correction that only a run tells", cooking.recipe.kind)),
+            _ => refuse(format!("`{}` with a correction that is known only at run time", cooking.recipe.kind)),
         }
     }
 }
 
-/// A node that is being computed by a recipe.
+/// A node that is being lowered by a recipe.
 struct Cooking {
     node: Node,
     schema: &'static Schema,
     recipe: &'static Recipe,
-    /// What the lines so far have made.
+    /// The results of the lines so far.
     made: Vec<(char, (Source, DType))>,
 }
 
-/// Whether a line names what another one makes.
+/// Whether a line names the result of another one.
 fn names(line: &Line, letter: char) -> bool {
     expressions::names(line.2).any(|name| name.len() == 1 && name.starts_with(letter))
 }
 
 impl Cooking {
-    /// The place of an operand.
+    /// The index of an operand.
     fn at(&self, name: &str) -> Option<usize> {
         self.schema.formal(name)
     }
 
-    /// Whether a line names what another one makes.
+    /// Whether a line names the result of another one.
     fn is_read(&self, letter: char) -> bool {
         self.recipe.lines.iter().any(|line| line.0 != letter && names(line, letter))
     }
 
-    /// What a line has made.
+    /// The result of a line.
     fn known(&self, letter: char) -> Result<(Source, DType), Refusal> {
         let made = self.made.iter().find(|made| made.0 == letter);
         made.map_or_else(|| refuse(format!("`{}` has no line {letter}", self.recipe.kind)), |made| Ok(made.1))

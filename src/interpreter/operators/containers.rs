@@ -333,7 +333,7 @@ fn dict_of(call: &Call<'_>) -> Answer {
     }
 }
 
-/// PyTorch 1.3 fills nothing in, as no number of such a list can be `None`.
+/// PyTorch 1.3 fills nothing in, because numbers in such a list cannot be `None`.
 fn list_with_default(call: &Call<'_>) -> Answer {
     if list(call, 1)?.borrow().len() <= list(call, 0)?.borrow().len() {
         return Err(Stop::raised("list_with_default: expected more defaults than numbers"));

@@ -81,8 +81,8 @@ pub(super) fn sum_to(call: &Call, tensor: &Tensor, shape: &[i64]) -> Result<Tens
         format!("size {shape:?} is not expandable to size {:?}", tensor.shape())
     })?;
     let extra = tensor.rank() - shape.len();
-    let stretched = |i: &usize| *i < extra || (shape[*i - extra] == 1 && tensor.size(*i) != 1);
-    let dims: Vec<usize> = (0..tensor.rank()).filter(stretched).collect();
+    let broadcast = |i: &usize| *i < extra || (shape[*i - extra] == 1 && tensor.size(*i) != 1);
+    let dims: Vec<usize> = (0..tensor.rank()).filter(broadcast).collect();
     if dims.is_empty() {
         return Ok(tensor.clone());
     }

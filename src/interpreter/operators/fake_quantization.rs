@@ -81,7 +81,7 @@ fn per_tensor(call: &Call<'_>) -> Result<(Tensor, Tensor), Stop> {
     let grid = Grid { scale, zero, ..bounds };
     let put: Vec<(f64, bool)> =
         x.read::<f64>().into_iter().map(|x| grid.put(grid.steps(x).round_ties_even() + zero)).collect();
-    Ok(parted(call, &x, &put))
+    Ok(split(call, &x, &put))
 }
 
 /// A position out of the range of a long becomes the lower bound, on either side; a non-integer
@@ -112,10 +112,10 @@ fn per_channel(call: &Call<'_>) -> Result<(Tensor, Tensor), Stop> {
         grid.put(if place.abs() < 9.2e18 { place } else { f64::NEG_INFINITY })
     };
     let put: Vec<(f64, bool)> = x.read::<f64>().into_iter().zip(channels).map(put).collect();
-    Ok(parted(call, &x, &put))
+    Ok(split(call, &x, &put))
 }
 
-fn parted(call: &Call<'_>, x: &Tensor, put: &[(f64, bool)]) -> (Tensor, Tensor) {
+fn split(call: &Call<'_>, x: &Tensor, put: &[(f64, bool)]) -> (Tensor, Tensor) {
     let numbers: Vec<f64> = put.iter().map(|(number, _)| *number).collect();
     let inside: Vec<i64> = put.iter().map(|(_, inside)| i64::from(*inside)).collect();
     (like(call, &numbers, x.dtype(), x.shape(), x), like(call, &inside, DType::Bool, x.shape(), x))

@@ -1,8 +1,7 @@
-//! Quantised tensors: making them, looking into them, and which operators run on them.
+//! Quantised tensors: construction, access, and the operators that run on them.
 //!
 //! An operator that only moves elements runs on their integers. Others have rows of their own or
-//! run on the numbers
-//! that the integers stand for; what has neither is refused, as PyTorch does.
+//! run on the dequantised numbers; operators with neither are refused, as in PyTorch.
 
 use super::elements::{check, placed};
 use super::memory_order::laid;
@@ -53,7 +52,7 @@ pub const ROWS: &[Row] = &[
     ("quantized::batch_norm3d_relu", |call| batch_norm(call, true)),
 ];
 
-/// Operators that say something of a tensor without its elements, or have rows here.
+/// Operators that read properties of a tensor without its elements, or have rows here.
 const PLAIN: &[&str] = &[
     "aten::size",
     "aten::dim",
@@ -79,8 +78,8 @@ const PLAIN: &[&str] = &[
     "aten::qscheme",
 ];
 
-/// Operators that move elements: they run on integers, and what comes out stands for numbers as the
-/// operand did.
+/// Operators that move elements: they run on integers, and their results have the quantiser of the
+/// operand.
 const MOVES: &[&str] = &[
     "aten::view",
     "aten::_unsafe_view",
@@ -130,23 +129,24 @@ const MOVES: &[&str] = &[
     "aten::unfold",
 ];
 
-/// Operators of which only what changes no order of slices runs on tensors with scales along a
-/// dimension.
+/// Operators of which only those that keep the order of slices run on tensors with scales per
+/// channel.
 const MOVES_CHANNELS: &[&str] =
     &["aten::clone", "aten::contiguous", "aten::detach", "aten::alias", "aten::select", "aten::slice"];
 
-/// Operators that run on the numbers and give numbers of bool.
+/// Operators that run on the dequantised numbers and return bools.
 const COMPARISONS: &[&str] = &["aten::eq", "aten::ne", "aten::lt", "aten::le", "aten::gt", "aten::ge"];
 
-/// Operators that run on the numbers, of which the results are quantised as the operand was.
+/// Operators that run on the dequantised numbers, and whose results have the quantiser of the
+/// operand.
 const COMPUTED: &[&str] = &["aten::mean", "aten::leaky_relu", "aten::gelu"];
 
-/// Operators that run on the numbers, and the scale and the zero point in 256 steps that their
-/// results have.
+/// Operators that run on the dequantised numbers, with the fixed scale and the zero point, in 256
+/// steps, of their results.
 const FIXED: &[(&str, f64, i64)] =
     &[("aten::sigmoid", 1.0 / 256.0, 0), ("aten::tanh", 2.0 / 256.0, 128), ("aten::hardsigmoid", 1.0 / 256.0, 0)];
 
-/// Whether a value is a quantised tensor, or a list of some.
+/// Whether a value is a quantised tensor, or a list of such.
 pub fn holds_quantized(value: &IValue) -> bool {
     match value {
         IValue::Tensor(tensor) => tensor.dtype().is_quantized(),
@@ -203,7 +203,7 @@ pub fn run(call: &Call<'_>, kernel: Kernel, in_place: bool) -> Answer {
     one(first)
 }
 
-/// What a kernel makes of other operands, with the strides that PyTorch gives it.
+/// The result of a kernel on other operands, with the strides that PyTorch gives it.
 fn computed(call: &Call<'_>, kernel: Kernel, args: &[IValue]) -> Answer {
     let call = call.with(args);
     Ok(laid(&call, kernel(&call)?))
@@ -221,7 +221,7 @@ fn first_of(call: &Call<'_>) -> Result<Tensor, Stop> {
     first.ok_or_else(|| Stop::unsupported(format!("`{}` without a quantised tensor", call.kind())))
 }
 
-/// Operands with something else in the place of quantised tensors.
+/// Operands with each quantised tensor replaced.
 fn with_each(call: &Call<'_>, put: &dyn Fn(&Tensor) -> Result<Tensor, Stop>) -> Result<Vec<IValue>, Stop> {
     let one = |value: &IValue| match value {
         IValue::Tensor(tensor) if tensor.dtype().is_quantized() => put(tensor).map(IValue::Tensor),
@@ -241,7 +241,7 @@ fn numbers(call: &Call<'_>) -> Result<Vec<IValue>, Stop> {
     with_each(call, &|tensor| Ok(dequantized(tensor)))
 }
 
-/// The numbers of a quantised tensor.
+/// Dequantises a tensor.
 pub(super) fn dequantized(tensor: &Tensor) -> Tensor {
     let Some(quantizer) = tensor.quantizer() else { return tensor.clone() };
     let numbers = quantizer.dequantize(&tensor.integers().read::<i64>(), tensor.shape());
@@ -249,12 +249,12 @@ pub(super) fn dequantized(tensor: &Tensor) -> Tensor {
     placed(made, tensor).laid(layout::kept_strides(tensor.shape(), tensor.strides()))
 }
 
-/// Integers in logical order as a quantised tensor.
+/// A quantised tensor of integers in logical order.
 pub(super) fn of_integers(integers: &[i64], dtype: DType, shape: &[i64], quantizer: Quantizer) -> Tensor {
     Tensor::of(integers, dtype.memory(), shape, Precision::Typed).quantized(dtype, quantizer)
 }
 
-/// Scale and zero point of a tensor that has one of each.
+/// Scale and zero point of a tensor that is quantised per tensor.
 pub(super) fn of_tensor(tensor: &Tensor) -> Result<(f64, i64), Stop> {
     tensor
         .quantizer()
@@ -262,7 +262,7 @@ pub(super) fn of_tensor(tensor: &Tensor) -> Result<(f64, i64), Stop> {
         .ok_or_else(|| Stop::raised("Expected quantizer->qscheme() == kPerTensorAffine to be true, but got false."))
 }
 
-// ---- making
+// ---- construction
 
 fn checked_dtype(call: &Call<'_>) -> Result<DType, Stop> {
     let dtype = DType::from_code(call.int("dtype")?);
@@ -280,7 +280,7 @@ fn check_zero(zero: f64, dtype: DType, what: &str) -> Result<(), Stop> {
     })
 }
 
-/// A tensor of floats, quantised.
+/// Quantises a tensor of floats.
 fn quantized_by(x: &Tensor, quantizer: Quantizer, dtype: DType) -> Result<Tensor, Stop> {
     check(x.dtype() == DType::Float, || format!("Quantize only works on Float Tensor, got {}", x.dtype().name()))?;
     let integers = quantizer.quantize(&x.read::<f64>(), x.shape(), dtype);
@@ -307,7 +307,7 @@ fn quantize_per_tensor(call: &Call<'_>) -> Answer {
     one(per_tensor(&call.tensor("self")?, call.float("scale")?, call.int("zero_point")?)?)
 }
 
-/// Scales and zero points of slices, as operators take them.
+/// Scales and zero points of slices, from operands.
 fn of_channels(call: &Call<'_>, names: (&str, &str), shape: &[i64]) -> Result<Quantizer, Stop> {
     let (scales, zeros, axis) = (call.tensor(names.0)?, call.tensor(names.1)?, call.int("axis")?);
     check(axis >= 0 && (axis as usize) < shape.len(), || {
@@ -385,9 +385,9 @@ fn make_per_channel(call: &Call<'_>) -> Answer {
     one(x.copied().quantized(memory_type(&x)?, quantizer))
 }
 
-// ---- asking
+// ---- access
 
-/// Scales, zero points and axis of a tensor with scales along a dimension.
+/// Scales, zero points and axis of a tensor that is quantised per channel.
 fn channels(call: &Call<'_>) -> Result<(Tensor, Tensor, usize), Stop> {
     let x = call.tensor("self")?;
     match x.quantizer().as_deref() {
@@ -414,7 +414,7 @@ fn qscheme(call: &Call<'_>) -> Answer {
 
 // ---- operators of other families
 
-/// Runs on integers: each result that has the operand's memory type is quantised as the operand.
+/// Runs on integers: each result with the operand's memory type has its quantiser.
 fn moved(call: &Call<'_>, kernel: Kernel, base: &str) -> Answer {
     let first = first_of(call)?;
     let quantizer = first.quantizer();
@@ -439,7 +439,7 @@ fn moved(call: &Call<'_>, kernel: Kernel, base: &str) -> Answer {
     Ok(results.into_iter().map(each).collect::<Outs>())
 }
 
-/// What the integers of a part stand for: of a slice along the dimension of the scales those of the
+/// The quantiser of a part of a tensor: of a slice along the quantised dimension it is that of the
 /// slice.
 fn part_of(call: &Call<'_>, quantizer: &Rc<Quantizer>, base: &str) -> Result<Rc<Quantizer>, Stop> {
     let Quantizer::Channels { scales, zeros, axis, floats } = quantizer.as_ref() else { return Ok(quantizer.clone()) };
@@ -472,7 +472,7 @@ fn part_of(call: &Call<'_>, quantizer: &Rc<Quantizer>, base: &str) -> Result<Rc<
     }))
 }
 
-/// Results in floats, quantised as an operand or in another way.
+/// Results in floats, quantised with the quantiser of an operand or another one.
 fn requantized(results: Outs, first: &Tensor, to: Option<Quantizer>) -> Answer {
     let (scale, zero) = of_tensor(first)?;
     let to = to.unwrap_or(Quantizer::Tensor { scale, zero });
@@ -485,7 +485,7 @@ fn requantized(results: Outs, first: &Tensor, to: Option<Quantizer>) -> Answer {
     results.into_iter().map(each).collect()
 }
 
-/// Integers between those that stand for two bounds.
+/// Integers clamped to the quantised bounds.
 fn between(call: &Call<'_>, low: Option<f64>, high: Option<f64>) -> Result<Tensor, Stop> {
     let x = first_of(call)?;
     let (scale, zero) = of_tensor(&x)?;
@@ -500,8 +500,7 @@ fn between(call: &Call<'_>, low: Option<f64>, high: Option<f64>) -> Result<Tenso
     Ok(made.quantized(x.dtype(), Quantizer::Tensor { scale, zero }))
 }
 
-/// Whether a mean is that of the last dimensions, one after the other in memory: PyTorch adds
-/// integers there.
+/// Whether a mean is over the last dimensions, contiguous in memory: PyTorch adds integers there.
 fn is_inner(call: &Call<'_>, x: &Tensor) -> bool {
     let dims = call.opt_ints("dim").ok().flatten().unwrap_or_default();
     let mut dims = layout::wrap_all(&dims, x.rank()).map(|dims| dims.to_vec()).unwrap_or_default();
@@ -520,7 +519,7 @@ fn averaged(call: &Call<'_>, kernel: Kernel) -> Answer {
     };
     let results = computed(call, kernel, &with_each(call, &less)?)?;
     let means = results.first().and_then(IValue::tensor).ok_or_else(|| Stop::unsupported("a mean of no tensor"))?;
-    // Ties differ by kernel: where channels are last a mean is rounded before the zero point is
+    // Ties differ by kernel: for channels-last tensors a mean is rounded before the zero point is
     // added, else after it.
     let are_channels_last = layout::suggested_order(first.shape(), first.strides()).is_some();
     let put = |x: f64| match are_channels_last {
@@ -532,8 +531,8 @@ fn averaged(call: &Call<'_>, kernel: Kernel) -> Answer {
     one(made.laid(means.strides().into()).quantized(first.dtype(), Quantizer::Tensor { scale, zero }))
 }
 
-/// Weighted sums of integers, of which the zero point is taken off before they are rounded: the
-/// results are quantised as the operand.
+/// Weighted sums of integers, minus their zero point before they are rounded: the results have the
+/// quantiser of the operand.
 fn interpolated(call: &Call<'_>, kernel: Kernel, first: &Tensor) -> Answer {
     let (scale, zero) = of_tensor(first)?;
     let as_floats = |tensor: &Tensor| Ok(tensor.integers().converted(DType::Float, Precision::Typed));
@@ -545,7 +544,7 @@ fn interpolated(call: &Call<'_>, kernel: Kernel, first: &Tensor) -> Answer {
     one(made.laid(sums.strides().into()).quantized(first.dtype(), Quantizer::Tensor { scale, zero }))
 }
 
-/// Writes numbers, or another quantised tensor, over one.
+/// Overwrites a tensor with numbers or another quantised tensor.
 fn overwritten(call: &Call<'_>, first: &Tensor) -> Answer {
     let (scale, zero) = of_tensor(first)?;
     match call.arg(1)? {
@@ -571,8 +570,8 @@ fn overwritten(call: &Call<'_>, first: &Tensor) -> Answer {
     one(first.clone())
 }
 
-/// `aten::cat` and `aten::stack`: what stands for numbers otherwise than the first is quantised
-/// anew.
+/// `aten::cat` and `aten::stack`: tensors with another quantiser than the first are quantised
+/// again.
 fn joined(call: &Call<'_>, kernel: Kernel) -> Answer {
     let first = first_of(call)?;
     let (scale, zero) = of_tensor(&first)?;
@@ -591,7 +590,7 @@ fn joined(call: &Call<'_>, kernel: Kernel) -> Answer {
 
 // ---- quantized::
 
-/// Scale and zero point that an operator gives its results; those of an operand where it has none.
+/// The scale and zero point that an operator gives its results; those of an operand by default.
 fn wanted(call: &Call<'_>, otherwise: &Tensor) -> Result<Quantizer, Stop> {
     let given =
         |names: [&'static str; 2]| names.into_iter().find(|name| call.look(name).is_some_and(|value| !value.is_none()));
@@ -603,7 +602,7 @@ fn wanted(call: &Call<'_>, otherwise: &Tensor) -> Result<Quantizer, Stop> {
     })
 }
 
-/// A result with the elements of the first operand in its order.
+/// A result with integers in the memory order of the first operand.
 pub(super) fn like_first(first: &Tensor, integers: &[i64], shape: &[i64], to: Quantizer) -> Tensor {
     let made = Tensor::of(integers, first.dtype().memory(), shape, Precision::Typed);
     let made = match shape == first.shape() {
@@ -613,7 +612,7 @@ pub(super) fn like_first(first: &Tensor, integers: &[i64], shape: &[i64], to: Qu
     made.quantized(first.dtype(), to)
 }
 
-/// Two operands of one quantised type, broadcast to one shape.
+/// Two operands of one quantised type, broadcast to a common shape.
 fn pair(call: &Call<'_>) -> Result<(Tensor, Tensor), Stop> {
     let (a, b) = (call.tensor("qa")?, call.tensor("qb")?);
     check(a.dtype().is_quantized() && a.dtype() == b.dtype(), || {
@@ -686,7 +685,7 @@ fn cat(call: &Call<'_>, with_relu: bool) -> Answer {
     one(whole.quantized(first.dtype(), to))
 }
 
-/// A function of the numbers, with scale and zero point of its own.
+/// A function of the dequantised numbers, with its own scale and zero point.
 fn rescaled(call: &Call<'_>, f: impl Fn(f32) -> f32) -> Answer {
     let x = first_of(call)?;
     let to = wanted(call, &x)?;
@@ -695,7 +694,7 @@ fn rescaled(call: &Call<'_>, f: impl Fn(f32) -> f32) -> Answer {
     one(like_first(&x, &integers, x.shape(), to))
 }
 
-/// A norm with statistics that are known is a product and a sum per channel.
+/// A norm with given statistics is a product and a sum per channel.
 fn batch_norm(call: &Call<'_>, with_relu: bool) -> Answer {
     let x = call.tensor("qx")?;
     check(x.rank() > 1, || format!("`{}` expects a batch with channels", call.kind()))?;

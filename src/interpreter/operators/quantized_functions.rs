@@ -1,8 +1,8 @@
-//! Operators of `quantized::` with a scale of their own: sums and products with a number,
-//! activations, norms and embeddings.
+//! Operators of `quantized::` with their own scale: sums and products with a number, activations,
+//! norms and embeddings.
 //!
-//! A number that is added or multiplied changes the scale and the zero point instead of the
-//! integers where that is exact. Norms take their statistics from the integers.
+//! Adding or multiplying by a number changes the scale and the zero point instead of the integers
+//! where that is exact. Norms compute their statistics from the integers.
 
 use super::elements::check;
 use super::quantization::{dequantized, like_first, of_integers, of_tensor};
@@ -56,7 +56,7 @@ fn number(call: &Call<'_>, name: &str) -> Result<f32, Stop> {
     Ok(call.opt_scalar(name)?.map_or(1.0, |number| number.real()) as f32)
 }
 
-/// The scale and the zero point that are operands.
+/// The scale and the zero point among the operands.
 fn given(call: &Call<'_>) -> Result<(f64, i64), Stop> {
     Ok((call.float("output_scale")?, call.int("output_zero_point")?))
 }
@@ -70,7 +70,7 @@ fn other(call: &Call<'_>) -> Result<f64, Stop> {
 
 // ---- with a number
 
-/// A sum moves the zero point; where that leaves the integers' range, they are quantised anew.
+/// A sum moves the zero point; if that leaves the range of the integers, they are quantised again.
 pub(super) fn plus(call: &Call<'_>, with_relu: bool) -> Answer {
     let (x, b) = (quantized_operand(call)?, other(call)?);
     let (scale, zero) = of_tensor(&x)?;
@@ -124,7 +124,7 @@ pub(super) fn times(call: &Call<'_>, with_relu: bool) -> Answer {
 
 // ---- activations
 
-/// Numbers quantised with the scale that is an operand, in the memory order of the first operand.
+/// Quantises numbers with the scale among the operands, in the memory order of the first operand.
 fn put(call: &Call<'_>, x: &Tensor, numbers: &[f64]) -> Answer {
     let (scale, zero) = given(call)?;
     let to = Quantizer::Tensor { scale, zero };
@@ -161,7 +161,7 @@ fn prelu(call: &Call<'_>) -> Answer {
 
 // ---- norms
 
-/// A norm of so many elements in a row, with weights for each of them, or for each channel where
+/// A norm over blocks of `inner` contiguous elements, with weights per element, or per channel if
 /// there are groups.
 fn norm(call: &Call<'_>, x: &Tensor, inner: i64, groups: i64) -> Answer {
     let (scale, _) = of_tensor(x)?;
@@ -213,8 +213,7 @@ fn embedding_weight(call: &Call<'_>) -> Result<Tensor, Stop> {
     Ok(weight)
 }
 
-/// Rows of a weight as floats: a step times the scale, and the scale times the zero point taken
-/// off.
+/// Rows of a weight as floats: an integer times the scale, minus the scale times the zero point.
 fn rows(call: &Call<'_>) -> Result<(Vec<f64>, Tensor), Stop> {
     if call.bool("pruned_weights")? {
         return Err(Stop::unsupported(format!("`{}` of pruned weights", call.kind())));
@@ -242,7 +241,7 @@ fn embedding(call: &Call<'_>) -> Answer {
     one(Tensor::of(&numbers, DType::Float, &shape, Precision::Typed))
 }
 
-/// Sums of rows: of each row of a matrix of indices, or between offsets.
+/// Sums of rows: for each row of a matrix of indices, or between offsets.
 fn embedding_bag(call: &Call<'_>) -> Answer {
     let ((all, weight), indices) = (rows(call)?, call.tensor("indices")?);
     let is_compressed = call.look("compressed_indices_mapping").is_some_and(|value| !value.is_none());

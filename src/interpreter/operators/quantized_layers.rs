@@ -1,11 +1,9 @@
 //! Convolutions and products with packed weights.
 //!
 //! Packed weights are objects of PyTorch's classes, here with the attributes `weight`, `bias`,
-//! `stride`, `padding`,
-//! `dilation` and `groups`. Sums are those of integers. Results are what FBGEMM makes of them, in
-//! single precision:
-//! the bias is counted in steps of the products, the sum multiplied by one number, and rounded to
-//! nearest even.
+//! `stride`, `padding`, `dilation` and `groups`. Sums are sums of integers. They are converted to
+//! results as FBGEMM does, in single precision: the bias is expressed in steps of the products, the
+//! sum multiplied by one number, and rounded to nearest even.
 
 use super::elements::check;
 use super::quantization::{chosen_for, of_integers, of_tensor};
@@ -71,7 +69,7 @@ pub(super) fn object(class: &str, attributes: impl IntoIterator<Item = (&'static
     IValue::Object(Rc::new(Object { class: Symbol::new(class), attributes: RefCell::new(attributes) }))
 }
 
-/// An object with a weight, as one of PyTorch's classes.
+/// An object with a weight, of one of PyTorch's classes.
 fn prepack(call: &Call<'_>, class: &str, dims: usize) -> Answer {
     let named = |names: [&'static str; 2]| {
         let schema = call.schema.filter(|schema| schema.formal(names[0]).is_some());
@@ -171,7 +169,7 @@ fn unpack(call: &Call<'_>) -> Answer {
 
 // ---- sums of products
 
-/// The output of a channel of which the products add to `sum`.
+/// The output of a channel to which products add `sum`.
 struct Output {
     of_input: f32,
     scale: f32,
@@ -182,7 +180,7 @@ struct Output {
 
 impl Output {
     fn of(call: &Call<'_>, of_input: f64, dtype: DType, with_relu: bool) -> Result<Output, Stop> {
-        // The last two operands, whatever a version calls them.
+        // The last two operands, whatever their names in a version.
         let n = call.args.len();
         let number = |i: usize| {
             let value = call.args.get(i).and_then(IValue::scalar);
@@ -224,13 +222,13 @@ fn convolution(call: &Call<'_>, dims: usize, with_relu: bool) -> Answer {
     check(x.rank() == dims + 2, || format!("`{}` expects {} dimensions, got {}", call.kind(), dims + 2, x.rank()))?;
     check(packed.weight.rank() >= 3, || format!("`{}` expects the weight of a convolution", call.kind()))?;
     let as_volume = |tensor: Tensor| (tensor.rank()..5).fold(tensor, |tensor, _| tensor.unsqueeze(2));
-    // Attributes that PyTorch packed have a number for each dimension, those given here may have
+    // Attributes that PyTorch packed have a number for each dimension; those given here may have
     // one for all.
     let triple = |name: &str, otherwise: i64| {
         let given = packed.ints(name, otherwise, dims);
         let mut all = [otherwise; 3];
         for (place, i) in (3 - dims..3).enumerate() {
-            // A line is packed as an image of one row: its own number is the last one.
+            // A line is packed as an image with one row: its number is the last one.
             let from = if given.len() > dims { given.len() - dims + place } else { place };
             all[i] = given[from % given.len()];
         }
@@ -267,7 +265,7 @@ struct Window {
     stride: [i64; 3],
     padding: [i64; 3],
     dilation: [i64; 3],
-    /// What a transposed convolution adds to the sizes of its result.
+    /// The additional output sizes of a transposed convolution.
     extra: Option<[i64; 3]>,
     groups: i64,
 }
@@ -308,7 +306,7 @@ impl Window {
         Ok((sums, shape))
     }
 
-    /// The sum for one element of the result. Elements beyond the image count as 0.
+    /// The sum for one element of the result. Elements outside of the image count as 0.
     fn sum(&self, image: &[i64], weight: &[i64], (n, channel, at): (i64, i64, [i64; 3]), of_weight: i64) -> i64 {
         let (x, w) = (self.x.shape(), self.weight.shape());
         let (outputs, inputs) = match self.extra {
@@ -333,7 +331,7 @@ impl Window {
         sum
     }
 
-    /// The element of the image that an element of the weight is multiplied with.
+    /// The element of the image that a weight element is multiplied by.
     fn source(&self, at: [i64; 3], tap: [i64; 3]) -> Option<[i64; 3]> {
         let mut from = [0; 3];
         for k in 0..3 {
@@ -356,7 +354,7 @@ impl Window {
     }
 }
 
-/// All indices into three dimensions, in logical order.
+/// All three-dimensional indices, in logical order.
 fn places([a, b, c]: [i64; 3]) -> impl Iterator<Item = [i64; 3]> {
     (0..a).flat_map(move |i| (0..b).flat_map(move |j| (0..c).map(move |k| [i, j, k])))
 }
@@ -365,7 +363,7 @@ fn place(sizes: &[i64], at: [i64; 3]) -> i64 {
     (at[0] * sizes[1] + at[1]) * sizes[2] + at[2]
 }
 
-/// Sums of products of rows of integers with rows of the weight, and the shape that they have.
+/// Sums of products of rows of integers with rows of the weight, and their shape.
 fn row_sums(rows: &[i64], zero: i64, shape: &[i64], packed: &Packed) -> Result<(Vec<i64>, layout::Dims), Stop> {
     let (weight, w) = (packed.weight.integers().read::<i64>(), packed.weight.shape());
     let fits = w.len() == 2 && shape.last() == Some(&w[1]);
@@ -401,7 +399,7 @@ fn linear(call: &Call<'_>, with_relu: bool) -> Answer {
 /// The first release that adds the zero point of a product's floats after they are rounded.
 const MOVED_AFTER_ROUNDING: Release = Release(2, 14);
 
-/// A product of floats that are quantised for it, each tensor by its own smallest and largest
+/// A product of floats that are quantised dynamically, each tensor by its own smallest and largest
 /// element.
 pub(super) fn dynamic_product(call: &Call<'_>, x: &Tensor, packed: &Packed, reduced: bool) -> Result<Tensor, Stop> {
     check(x.dtype() == DType::Float, || format!("expected a Float tensor, got {}", x.dtype().name()))?;
@@ -416,7 +414,7 @@ pub(super) fn dynamic_product(call: &Call<'_>, x: &Tensor, packed: &Packed, redu
         return Ok(Tensor::zeros(DType::Float, &shape, Precision::Typed));
     }
     let (scale, zero) = chosen_for(x, if reduced { (0, 127) } else { (0, 255) })?;
-    // FBGEMM packs the rows as they are quantised, and its releases differ in the order of two
+    // FBGEMM quantises the rows while it packs them, and its releases differ in the order of two
     // steps.
     let is_moved_first = call.release() < MOVED_AFTER_ROUNDING;
     let put = |&x: &f64| match is_moved_first {

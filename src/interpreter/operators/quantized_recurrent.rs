@@ -1,8 +1,8 @@
-//! Recurrent layers and cells as dynamic quantisation makes them: LSTM, GRU and plain ones.
+//! Recurrent layers and cells of dynamic quantisation: LSTM, GRU and plain ones.
 //!
-//! Weights of a layer in one direction are an object of the class `CellParamsBase`, or two packed
-//! weights. Each product quantises its floats by itself, as `quantized::linear_dynamic` does; gates
-//! are floats.
+//! The weights of a layer in one direction are an object of the class `CellParamsBase`, or two
+//! packed weights. Each product quantises its floats separately, as `quantized::linear_dynamic`
+//! does; gates are floats.
 
 use super::elements::check;
 use super::quantization::dequantized;
@@ -59,12 +59,12 @@ impl Cell {
         Ok(Cell { input: weights("w_ih", "bias_ih")?, hidden: weights("w_hh", "bias_hh")?, reduced })
     }
 
-    /// What the weights make of an input, for each gate.
+    /// The products of the weights with an input, for each gate.
     fn of_input(&self, call: &Call<'_>, x: &Tensor) -> Result<Tensor, Stop> {
         dynamic_product(call, x, &self.input, self.reduced)
     }
 
-    /// The gates of a step: `from_input` is what the weights made of its input.
+    /// The gates of a step: `from_input` is the product of the weights with its input.
     fn gates(&self, call: &Call<'_>, from_input: &Tensor, h: &Tensor, kinds: i64) -> Result<Gates, Stop> {
         let from_hidden = dynamic_product(call, h, &self.hidden, self.reduced)?.read::<f64>();
         let (from_input, hidden) = (from_input.read::<f64>(), h.read::<f64>());
@@ -74,7 +74,7 @@ impl Cell {
     }
 }
 
-/// What input and hidden state give for the gates of a step.
+/// The contributions of input and hidden state to the gates of a step.
 struct Gates {
     from_input: Vec<f64>,
     from_hidden: Vec<f64>,
@@ -84,7 +84,7 @@ struct Gates {
 }
 
 impl Gates {
-    /// What input and hidden state give for a gate of an element.
+    /// The contributions of input and hidden state to a gate of an element.
     fn of(&self, element: usize, gate: usize) -> (f64, f64) {
         let width = self.shape.last().copied().unwrap_or(1).max(1) as usize;
         let at = element / width * self.kinds * width + gate * width + element % width;
@@ -96,7 +96,7 @@ impl Gates {
         input + hidden
     }
 
-    /// A state with an element for each of the hidden one.
+    /// A state with one element for each of the hidden state.
     fn state(&self, element: impl Fn(usize) -> f64) -> Tensor {
         let numbers: Vec<f64> = (0..self.hidden.len()).map(element).collect();
         Tensor::of(&numbers, DType::Float, &self.shape, Precision::Typed)
@@ -203,8 +203,8 @@ fn gru(call: &Call<'_>) -> Answer {
     layers(call, &[call.tensor("hx")?])
 }
 
-/// Weights that a cell is given as operands of its own. The biases that count are those that were
-/// packed with them, not the operands.
+/// Weights that are operands of a cell. The biases are those packed with them; the bias operands
+/// are ignored.
 fn own_weights(call: &Call<'_>) -> Result<Cell, Stop> {
     let weights = |name: &str| Packed::of(call.look(name).unwrap_or(&IValue::None));
     // PyTorch's cells always use the smaller range.

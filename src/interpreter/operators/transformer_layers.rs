@@ -74,8 +74,8 @@ impl Attention {
         let width = self.weight.size(0) / 3;
         let (weight, bias) = (self.weight.narrow(0, i * width, width, 1), self.bias.narrow(0, i * width, width, 1));
         let all = affine(call, x, &weight, Some(&bias))?;
-        let parted = [x.size(0), x.size(1), self.heads, width / self.heads];
-        Ok(all.reshape(&parted).transpose(1, 2))
+        let split = [x.size(0), x.size(1), self.heads, width / self.heads];
+        Ok(all.reshape(&split).transpose(1, 2))
     }
 
     /// The result, and the weights of each head.

@@ -1,4 +1,4 @@
-//! How formulas are written, and what is read of them.
+//! The notation of gradient formulas, and its parser.
 //!
 //! ```text
 //! keep self_size = size(self)                   a value of the forward graph
@@ -8,29 +8,29 @@
 //! ```
 //!
 //! Names are operands of the operator by their formals, its results (`result`, or `result0`,
-//! `result1`, …), the gradients that come in (`g`, or `g0`, …), and what was made before. Calls
-//! name operators of `aten`, others with their namespace, or functions of the table; operands that
-//! are left out are the defaults. Operators of arithmetic and comparison stand for calls, as does
-//! an index in brackets. `'1` is a constant that stays with the formula, any other number one of
-//! the whole graph: PyTorch makes this difference from 1.5 on. `constants(1)` is a number that is
-//! kept in a tuple.
+//! `result1`, …), the incoming gradients (`g`, or `g0`, …), and values of earlier lines. Calls name
+//! operators of `aten`, others with their namespace, or functions of the table; omitted operands
+//! have their defaults. Arithmetic and comparison operators stand for calls, as does an index in
+//! brackets. `'1` is a constant local to the formula, any other number is one shared by the whole
+//! graph: PyTorch makes this difference from 1.5 on. `constants(1)` is a number that is kept in a
+//! tuple.
 
-/// What is computed.
+/// An expression.
 #[derive(Debug)]
 pub enum Expr {
-    /// A value that has a name.
+    /// A named value.
     Name(&'static str),
     /// A constant.
     Literal(Literal),
     /// A list.
     List(Vec<Expr>),
-    /// A tuple that is taken apart when it is assigned.
+    /// A tuple that is unpacked when it is assigned.
     Tuple(Vec<Expr>),
-    /// A call; operands with names stand for formals.
+    /// A call; operands with names are keyword arguments.
     Call(&'static str, Vec<(Option<&'static str>, Expr)>),
-    /// A sign of arithmetic or comparison.
+    /// An arithmetic or comparison operator.
     Sign(&'static str, Box<(Expr, Expr)>),
-    /// Minus.
+    /// Negation.
     Negated(Box<Expr>),
     /// A branch.
     If(Box<(Expr, Body, Body)>),
@@ -43,32 +43,32 @@ pub enum Expr {
 pub struct Repeat {
     /// The counter.
     pub counter: &'static str,
-    /// How often it runs.
+    /// The trip count.
     pub trips: Expr,
-    /// What is carried from turn to turn, and how it begins.
+    /// The loop-carried values, with their initial values.
     pub carried: Vec<(&'static str, Expr)>,
-    /// What a turn computes: the values that are carried on.
+    /// The body of an iteration: its results are carried to the next one.
     pub body: Body,
 }
 
 /// A constant.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Literal {
-    /// A whole number, and whether it stays with the formula.
+    /// An integer, and whether it is local to the formula.
     Int(i64, bool),
-    /// A real one.
+    /// A float, and whether it is local.
     Float(f64, bool),
     /// True or false.
     Bool(bool),
     /// None.
     None,
-    /// A text.
+    /// A string.
     Text(&'static str),
-    /// A whole number that is kept in a tuple.
+    /// An integer that is kept in a tuple.
     Kept(i64),
 }
 
-/// Lines, and what comes out.
+/// Lines and results.
 #[derive(Debug, Default)]
 pub struct Body {
     /// The lines.
@@ -77,23 +77,23 @@ pub struct Body {
     pub results: Vec<Expr>,
 }
 
-/// What a line does with its value.
+/// The role of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Names it, in the backward graph.
+    /// Names a value in the backward graph.
     Local,
-    /// Names it, in the forward graph.
+    /// Names a value in the forward graph.
     Keep,
-    /// Puts it in the place of the operator.
+    /// Replaces the operator in the forward graph.
     Replace,
-    /// Makes it the gradient of an operand.
+    /// Defines the gradient of an operand.
     Grad,
 }
 
 /// A line.
 #[derive(Debug)]
 pub struct Line {
-    /// What is done.
+    /// The role.
     pub role: Role,
     /// The names.
     pub names: Vec<&'static str>,
@@ -101,15 +101,14 @@ pub struct Line {
     pub value: Expr,
 }
 
-/// Reads a body. The table is ours: what cannot be read is a mistake of the build, which a test
-/// finds.
+/// Parses a body. An error means a mistake in the table, which a test finds.
 pub fn body(text: &'static str) -> Result<Body, String> {
     let mut reader = Reader { tokens: tokens(text)?, at: 0 };
     let body = reader.body("")?;
     Ok(body)
 }
 
-/// Names, numbers with their mark, texts and signs; line ends outside of brackets are `;`.
+/// Names, numbers with their mark, strings and signs; line ends outside of brackets are `;`.
 fn tokens(text: &'static str) -> Result<Vec<&'static str>, String> {
     let (mut all, mut rest, mut depth) = (Vec::new(), text, 0usize);
     while let Some(first) = rest.bytes().next() {
@@ -147,7 +146,7 @@ fn tokens(text: &'static str) -> Result<Vec<&'static str>, String> {
     Ok(all)
 }
 
-/// How long the number is that stands first: `1e-5`, `0.5`.
+/// The length of the number at the start of a text: `1e-5`, `0.5`.
 fn number(text: &str) -> usize {
     let bytes = text.as_bytes();
     let part = |i: usize| {
@@ -183,7 +182,7 @@ impl Reader {
         if self.eat(token) { Ok(()) } else { Err(format!("expected `{token}`, not `{}`", self.peek())) }
     }
 
-    /// Lines up to `end`, and the results when there are any.
+    /// Lines up to `end`, and the results if there are any.
     fn body(&mut self, end: &str) -> Result<Body, String> {
         let mut body = Body::default();
         loop {
@@ -224,7 +223,7 @@ impl Reader {
         Ok(Line { role, names, value: self.expr(0)? })
     }
 
-    /// Expressions with commas between, up to a token that ends them.
+    /// Expressions with commas in between, up to a token that ends them.
     fn list(&mut self, end: &str) -> Result<Vec<Expr>, String> {
         let mut all = Vec::new();
         while !["", ";"].contains(&self.peek()) && self.peek() != end {
@@ -236,7 +235,7 @@ impl Reader {
         Ok(all)
     }
 
-    /// What binds at least as strongly as `least`.
+    /// An expression of operators that bind at least as strongly as `least`.
     fn expr(&mut self, least: u8) -> Result<Expr, String> {
         let mut left = self.single()?;
         while self.eat("[") {
@@ -285,7 +284,7 @@ impl Reader {
             "for" => self.repeat()?,
             "constants" => {
                 self.expect("(")?;
-                let value = self.next().parse().map_err(|_| "a kept constant is a whole number".to_owned())?;
+                let value = self.next().parse().map_err(|_| "a kept constant is an integer".to_owned())?;
                 self.expect(")")?;
                 Expr::Literal(Literal::Kept(value))
             }
@@ -360,9 +359,9 @@ fn negative(number: Expr) -> Expr {
 }
 
 fn literal(text: &str, local: bool) -> Result<Expr, String> {
-    let wrong = |_| format!("`{text}` is no number");
+    let wrong = |_| format!("`{text}` is not a number");
     Ok(Expr::Literal(match text.contains(['.', 'e']) {
         true => Literal::Float(text.parse().map_err(wrong)?, local),
-        false => Literal::Int(text.parse().map_err(|_| format!("`{text}` is no number"))?, local),
+        false => Literal::Int(text.parse().map_err(|_| format!("`{text}` is not a number"))?, local),
     }))
 }

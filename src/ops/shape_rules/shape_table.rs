@@ -381,9 +381,9 @@ pub const SHAPES: &[ShapeRow] = &{
         row(&["aten::pdist", "aten::_pdist_forward"], S::Pairs, Parts),
         row(&["aten::special_logsumexp"], S::Reduce, Real),
         // Lists of tensors.
-        row(&["aten::chunk", "aten::unsafe_chunk", "aten::split", "aten::unsafe_split", "aten::split_with_sizes", "aten::unsafe_split_with_sizes"], S::Parted, Same),
-        row(&["aten::unbind", "aten::tensor_split:sections", "aten::tensor_split:indices"], S::Parted, Same),
-        row(&["aten::hsplit", "aten::vsplit", "aten::dsplit"], S::Parted, Same),
+        row(&["aten::chunk", "aten::unsafe_chunk", "aten::split", "aten::unsafe_split", "aten::split_with_sizes", "aten::unsafe_split_with_sizes"], S::Split, Same),
+        row(&["aten::unbind", "aten::tensor_split:sections", "aten::tensor_split:indices"], S::Split, Same),
+        row(&["aten::hsplit", "aten::vsplit", "aten::dsplit"], S::Split, Same),
         row(&["aten::tensor_split"], S::Unreported, Same).by_values("the sizes depend on the elements of a tensor of split points"),
         row(&["aten::atleast_1d:tensors"], S::EachAtLeast(1), Same),
         row(&["aten::atleast_2d:tensors"], S::EachAtLeast(2), Same),

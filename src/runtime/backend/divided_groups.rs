@@ -12,10 +12,10 @@ use crate::runtime::geometry::{Geometry, View, settle};
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
 
-/// Most ways in which a group is divided, for operands of the same element types: each may be a run
-/// of the compiler.
+/// The number of divisions of a group for operands of the same element types: each may be a run of
+/// the compiler.
 const MOST_DIVISIONS: usize = 16;
-/// Most groups that cannot be divided, and what they were to run on, that are remembered.
+/// The number of groups that cannot be divided, with their operands, that are remembered.
 const MOST_SIZES: usize = 256;
 
 impl CpuBackend {
@@ -39,7 +39,7 @@ impl CpuBackend {
         Ok(section.results(section.root()).map(|result| values[&result].clone()).collect())
     }
 
-    /// The pieces of a group, compiled together. Those that other sizes made are tried first.
+    /// The pieces of a group, compiled together. Those of other sizes are tried first.
     pub(super) fn division(&self, request: &Request<'_>) -> Option<Rc<Vec<Excerpt>>> {
         let operands: Vec<Known> = request.operands.iter().map(known).collect();
         let id = request.section.id().number();
@@ -58,7 +58,7 @@ impl CpuBackend {
             return None;
         };
         if !wanted.is_empty() {
-            // Each piece that wants it is told.
+            // An error is reported to each piece that needs a kernel.
             let _ = self.make(&wanted);
         }
         self.divisions.borrow_mut().entry(key).or_default().push(pieces.clone());
@@ -81,7 +81,7 @@ impl CpuBackend {
         undivided.insert(hopeless);
     }
 
-    /// The kernels of pieces, if they can run on what a group is to run on.
+    /// The kernels of pieces, if they can run on the operands of a group.
     fn wanted_for(&self, request: &Request<'_>, pieces: &[Excerpt], operands: &[Known]) -> Option<Vec<Wanted>> {
         let section = request.section;
         let mut values: FxHashMap<Value, Known> =
@@ -97,7 +97,7 @@ impl CpuBackend {
     }
 }
 
-/// What a section makes of its operands, if one kernel can run it.
+/// The results of a section on its operands, if one kernel can run it.
 fn results_of(section: &Graph, operands: &[Known], release: (u32, u32)) -> Option<Vec<Known>> {
     let (arguments, views): (Vec<Argument>, Vec<Option<View>>) = operands.iter().cloned().unzip();
     let kernel = lower(section, NAME, &arguments, release).ok()?;
@@ -105,7 +105,7 @@ fn results_of(section: &Graph, operands: &[Known], release: (u32, u32)) -> Optio
     Some(results(&kernel, &geometry, operands))
 }
 
-/// What a launch makes, or hands on.
+/// The results of a launch, computed or forwarded.
 fn results(kernel: &Kernel, geometry: &Geometry, operands: &[Known]) -> Vec<Known> {
     let known = |outcome: &Outcome| {
         let tensor = match *outcome {

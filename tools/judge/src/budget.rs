@@ -1,21 +1,21 @@
-//! How far apart two results may be that are meant to be the same.
+//! Error budgets: how far apart two results may be that should be equal.
 //!
 //! One tolerance for all graphs is wrong for most of them: a sum of a thousand numbers that cancel
-//! may be off by far more than a product. What a graph may do to rounding errors is found out by
-//! trying: it runs in doubles, then several times more with every result of every node changed at
-//! random by as much as its operator may err (Monte Carlo arithmetic; Parker, "Monte Carlo
-//! arithmetic", 1997). What an element moves is what rounding can do to it. What the graph reads is
-//! rounded, too: its inputs and weights are moved by a unit of each number, so that a result is
+//! may be off by far more than a product. How a graph amplifies rounding errors is measured: it
+//! runs in doubles, then several times more with every result of every node perturbed at random by
+//! as much as its operator may err (Monte Carlo arithmetic; Parker, "Monte Carlo arithmetic",
+//! 1997). The change of an element shows what rounding can do to it. The operands of the graph are
+//! rounded, too: inputs and weights are perturbed by a unit of each number, so that a result is
 //! accepted that is exact for inputs as near as that to the given ones (backward stability; Higham,
-//! "Accuracy and Stability of Numerical Algorithms", 1.5). Moves that make a jump, as `floor` makes
-//! one, are told from others by a shorter move, and do not count: inputs are what they are there.
+//! "Accuracy and Stability of Numerical Algorithms", 1.5). Perturbations across a discontinuity,
+//! such as that of `floor`, are recognised by a smaller perturbation, and do not count: inputs are
+//! exact there.
 //!
-//! Sums may be added in any order. Where one order overflows and another does not, or to the other
-//! side, any of the
-//! results is right, and the element is not judged.
+//! Sums may be added in any order. Where one order overflows and another does not, or in the other
+//! direction, any of the results is right, and the element is not judged.
 //!
-//! An element that becomes another kind of number when it is disturbed (finite, infinite, NaN), or
-//! whose whole number changes, hangs on rounding alone and is not judged.
+//! An element that becomes another kind of number when it is perturbed (finite, infinite, NaN), or
+//! that changes to another integer, depends on rounding alone and is not judged.
 
 use crate::sharing::copies;
 use crate::showing::{Outcome, Settings};
@@ -27,30 +27,30 @@ use jitopt_core::ir::{Graph, Node};
 use jitopt_core::tensor::{C128, DType, Precision, Tensor};
 use std::fmt;
 
-/// Disturbed runs.
+/// The number of perturbed runs.
 const RUNS: u64 = 8;
-/// What was seen is multiplied by this: eight draws seldom show the worst.
+/// The safety factor for observed changes: eight draws seldom show the worst case.
 const SAFETY: f64 = 8.0;
-/// Roundings of the result itself that are always allowed.
+/// Roundings of the result itself that are always allowed, in units in the last place.
 const ROUNDINGS: f64 = 4.0;
-/// Runs with moved inputs, each with a long and a short move.
+/// The number of runs with perturbed inputs, each with a large and a small perturbation.
 const INPUT_RUNS: u64 = 4;
-/// The short move, and how much of the effect of the long one is left after it where there is no
-/// jump.
+/// The small perturbation relative to the large one, and the part of the large one's effect that it
+/// has at most where there is no discontinuity.
 const SHORT: (f64, f64) = (0.25, 0.7);
 
-/// How much an operator may err, in units of the last place of its result.
+/// The error of an operator, in units in the last place of its result.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Accuracy {
-    /// Not at all: it moves, picks or compares.
+    /// None: it moves, selects or compares.
     Exact,
     /// So many units.
     Units(f64),
-    /// It sums: one unit for each doubling of how many numbers become one.
+    /// It sums: one unit for each doubling of the number of summands.
     Sum,
 }
 
-/// The error model. What is not here errs by two units.
+/// The error model. Operators that are not listed err by two units.
 const MODEL: &[(Accuracy, &[&str])] = &[
     (
         Accuracy::Exact,
@@ -183,11 +183,11 @@ const MODEL: &[(Accuracy, &[&str])] = &[
     ),
 ];
 
-/// Operands that are added last, or of which sums are made. Where a result is small because they
-/// cancel, it errs as they do.
+/// Operands that are added last, or that are summed. Where a result is small because they cancel,
+/// its error is relative to them.
 const ADDENDS: &[(usize, &[&str])] = &[
     (0, &["aten::sum", "aten::mean", "aten::cumsum", "aten::log_softmax"]),
-    // They give the mean beside the rest.
+    // They return the mean as well.
     (0, &["aten::var_mean", "aten::std_mean", "aten::native_layer_norm", "aten::native_batch_norm"]),
     (0, &["aten::addmm", "aten::baddbmm", "aten::addmv", "aten::addbmm"]),
     (2, &["aten::linear", "aten::conv1d", "aten::conv2d", "aten::conv3d", "aten::_convolution"]),
@@ -195,8 +195,8 @@ const ADDENDS: &[(usize, &[&str])] = &[
     (3, &["aten::layer_norm", "aten::group_norm"]),
 ];
 
-/// Operators that subtract in the middle of what they compute, as `x - mean`: rounding there is as
-/// large as their operands, however small the result is, and so these are disturbed, too, by one
+/// Operators that subtract within their computation, as `x - mean`: rounding there is relative to
+/// their operands, however small the result is, and so their operands are perturbed, too, by one
 /// unit (Parker's "precision bounding").
 const SUBTRACTING: &[&str] = &[
     "aten::lerp",
@@ -210,7 +210,7 @@ const SUBTRACTING: &[&str] = &[
     "aten::instance_norm",
 ];
 
-/// Operators that sum, or sum products, of which the order is nobody's promise.
+/// Operators that sum, or sum products, in an unspecified order.
 const SUMMING: &[&str] = &[
     "aten::sum",
     "aten::mean",
@@ -227,7 +227,7 @@ const SUMMING: &[&str] = &[
 ];
 
 /// Operators that sum the squares of their first operand, or of its distances from a mean. Where
-/// these overflow, one way of computing them gives a number, another an infinity, zeros or NaN.
+/// these overflow, one way to compute them gives a number, another an infinity, zeros or NaN.
 const SQUARING: &[&str] = &[
     "aten::var",
     "aten::std",
@@ -242,32 +242,33 @@ const SQUARING: &[&str] = &[
     "aten::instance_norm",
 ];
 
-/// The largest number that a node adds last.
+/// The magnitude of the largest operand that a node adds last.
 fn addend(kind: &str, operands: &[IValue]) -> f64 {
     let index = ADDENDS.iter().find(|(_, kinds)| kinds.contains(&kind)).map(|&(index, _)| index);
     let Some(tensor) = index.and_then(|index| operands.get(index)).and_then(IValue::tensor) else { return 0.0 };
     tensor.read::<C128>().into_iter().map(|z| z.norm()).filter(|norm| norm.is_finite()).fold(0.0, f64::max)
 }
 
-/// How much an operator may err. An operator in place errs as the one that is not.
+/// The error of an operator. An in-place operator errs as its out-of-place form.
 pub fn accuracy(kind: &str) -> Accuracy {
     let is = |name: &&str| *name == kind || kind.strip_suffix('_') == Some(name);
     let found = MODEL.iter().find(|(_, kinds)| kinds.iter().any(is));
     found.map_or(Accuracy::Units(2.0), |&(accuracy, _)| accuracy)
 }
 
-/// Changes every result a little.
+/// Perturbs every result a little.
 struct Disturber {
     draws: Philox,
-    /// Moves all numbers of an operand to one side, since errors of a sum need not cancel as those
-    /// of its summands do.
+    /// Whether all numbers of an operand are perturbed in one direction, since errors of a sum need
+    /// not cancel as those of its summands do.
     to_one_side: bool,
-    /// Disturbs this node alone.
+    /// Perturbs this node only.
     only: Option<Node>,
 }
 
 impl Watch for Disturber {
-    /// Runs what subtracts on operands that are moved, and moves its results as those of others.
+    /// Runs subtracting operators on perturbed operands, and perturbs their results like those of
+    /// others.
     fn recalled(&mut self, call: &Call<'_>) -> Option<Outs> {
         let is_meant = self.only.is_none_or(|only| only == call.node) && SUBTRACTING.contains(&call.kind().as_str());
         if !is_meant {
@@ -304,7 +305,8 @@ impl Watch for Disturber {
 }
 
 impl Disturber {
-    /// A copy of a tensor of reals, each moved by a unit at most; other values as they are.
+    /// A copy of a floating-point tensor, each element perturbed by a unit at most; other values
+    /// unchanged.
     fn moved(&mut self, value: &IValue) -> IValue {
         match value.tensor().filter(|tensor| tensor.dtype().is_float()) {
             Some(tensor) => {
@@ -319,7 +321,7 @@ impl Disturber {
         }
     }
 
-    /// By so many units of each number, and of one that it was added to.
+    /// Perturbs by a number of units of each number, and of the number that was added to it.
     fn disturb(&mut self, tensor: &Tensor, units: f64, addend: f64) {
         let epsilon = tensor.dtype().epsilon() * units;
         let tiny = smallest(tensor.dtype()) + epsilon * addend;
@@ -330,12 +332,12 @@ impl Disturber {
     }
 }
 
-/// How inputs are moved.
+/// How inputs are perturbed.
 #[derive(Clone, Copy)]
 struct Move {
-    /// By so many units at most.
+    /// The largest perturbation, in units.
     units: f64,
-    /// All to one side.
+    /// Whether all are perturbed in one direction.
     to_one_side: bool,
 }
 
@@ -345,7 +347,7 @@ impl Move {
     }
 }
 
-/// Moves the numbers of a tensor relative to themselves: zeros stay.
+/// Perturbs the numbers of a tensor relative to themselves: zeros stay.
 fn shift(tensor: &Tensor, draws: &mut Philox, Move { units, to_one_side }: Move) {
     let epsilon = tensor.dtype().epsilon() * units;
     let side = if draws.one_in(2) { 1.0 } else { -1.0 };
@@ -357,7 +359,7 @@ fn shift(tensor: &Tensor, draws: &mut Philox, Move { units, to_one_side }: Move)
     tensor.write(&moved);
 }
 
-/// Copies of values, in doubles, with every number moved; memory is shared as before.
+/// Copies of values, in doubles, with every number perturbed; memory is shared as before.
 fn shifted(values: &[IValue], draws: &mut Philox, how: Move) -> Vec<IValue> {
     let copied = copies(values, Precision::Double);
     let mut seen = Vec::new();
@@ -373,7 +375,7 @@ fn shifted(values: &[IValue], draws: &mut Philox, how: Move) -> Vec<IValue> {
     copied
 }
 
-/// What the graph shows where its inputs and weights are a little different.
+/// The observable results of the graph on slightly perturbed inputs and weights.
 fn with_shifted_inputs(
     graph: &Graph,
     settings: &Settings,
@@ -390,7 +392,7 @@ fn with_shifted_inputs(
     elements(&Outcome::of(graph, &settings, &inputs, Precision::Double))
 }
 
-/// Makes NaN of what a sum may be in one order and not in another.
+/// Sets results to NaN where a sum is a number in one order and none in another.
 struct AnyOrder;
 
 impl Watch for AnyOrder {
@@ -427,7 +429,7 @@ impl Watch for AnyOrder {
     }
 }
 
-/// NaN for all that a node computes.
+/// NaN for all results of a node.
 fn unsettled(call: &Call<'_>) -> Option<Outs> {
     let outputs = run_node(call.graph, call.node, call.args, call.env).ok()?;
     for output in outputs.iter().filter_map(IValue::tensor).filter(|output| output.dtype().is_float()) {
@@ -436,7 +438,7 @@ fn unsettled(call: &Call<'_>) -> Option<Outs> {
     Some(outputs)
 }
 
-/// Whether the squares of all finite elements, added up, may be beyond the largest number.
+/// Whether the sum of the squares of all finite elements may exceed the largest number.
 fn squares_may_overflow(operand: &IValue) -> bool {
     let Some(tensor) = operand.tensor().filter(|tensor| tensor.dtype().is_float()) else { return false };
     let finite = tensor.read::<f64>().into_iter().filter(|x| x.is_finite());
@@ -444,24 +446,24 @@ fn squares_may_overflow(operand: &IValue) -> bool {
     most * most * tensor.numel() as f64 > largest(wide(tensor.dtype())) / 2.0
 }
 
-/// Halves are summed in singles.
+/// Halves are summed in floats.
 fn wide(dtype: DType) -> DType {
     if matches!(dtype.to_real(), DType::Half | DType::BFloat16) { DType::Float } else { dtype }
 }
 
-/// How many numbers a mean is of.
+/// The number of elements that a mean is over.
 fn size_of_mean(operands: &[IValue], mean: &Tensor) -> f64 {
     let all = operands.first().and_then(IValue::tensor).map_or(1, Tensor::numel);
     all as f64 / mean.numel().max(1) as f64
 }
 
 /// `x`, the sum, where it is the same in any order; else NaN. `sum` and `size` are those of finite
-/// summands and of their amounts.
+/// summands and of their absolute values.
 fn in_any_order(x: f64, sum: f64, size: f64, limit: f64) -> f64 {
     let (above, below) = ((size + sum) / 2.0 > limit, (size - sum) / 2.0 > limit);
     let settled = match (above, below) {
         (false, false) => true,
-        // Past the largest number in each order, or already infinite to that side.
+        // Beyond the largest number in each order, or already infinite in that direction.
         (true, false) => sum > limit && x != f64::NEG_INFINITY || x == f64::INFINITY,
         (false, true) => sum < -limit && x != f64::INFINITY || x == f64::NEG_INFINITY,
         (true, true) => false,
@@ -469,7 +471,7 @@ fn in_any_order(x: f64, sum: f64, size: f64, limit: f64) -> f64 {
     if settled { x } else { f64::NAN }
 }
 
-/// Whether products of operands, all added up, may be beyond the largest number.
+/// Whether the sum of products of operands may exceed the largest number.
 fn may_overflow(operands: &[IValue]) -> bool {
     let mut product = 1.0;
     let mut limit = f64::MAX;
@@ -507,7 +509,7 @@ fn smallest(dtype: DType) -> f64 {
     }
 }
 
-/// The element values of every tensor that a run shows, in doubles.
+/// The elements of every tensor that is observable after a run, in doubles.
 fn elements(outcome: &Outcome) -> Option<Vec<Vec<C128>>> {
     let results = outcome.results.as_ref().ok()?;
     let mut all = Vec::new();
@@ -517,17 +519,17 @@ fn elements(outcome: &Outcome) -> Option<Vec<Vec<C128>>> {
     Some(all)
 }
 
-/// What rounding can do to every element that a graph shows.
+/// What rounding can do to every observable element of a graph.
 #[derive(Debug)]
 pub struct Budget {
-    /// For each tensor and element; infinite where it is not judged. `None` when no disturbed run
-    /// came to its end.
+    /// For each tensor and element; infinite where it is not judged. `None` if no perturbed run
+    /// completed.
     allowed: Option<Vec<Vec<f64>>>,
-    /// What the graph shows in doubles.
+    /// The observable elements in doubles.
     exact: Vec<Vec<C128>>,
 }
 
-/// A tensor that is further off than rounding can put it.
+/// A tensor that differs by more than rounding allows.
 #[derive(Debug)]
 pub struct Excess {
     path: String,
@@ -536,14 +538,14 @@ pub struct Excess {
     expected: C128,
     found: C128,
     allowed: f64,
-    /// The relative tolerance that would have let it pass.
+    /// The relative tolerance with which it would pass.
     needed: f64,
-    /// What the element is in doubles, where that is known and a number.
+    /// The element in doubles, if it is known and finite.
     exact: Option<C128>,
 }
 
 impl Excess {
-    /// All of it, with something more about the budget.
+    /// The full message, with an addition about the budget.
     pub(crate) fn told(&self, by: &str) -> String {
         format!("{self}{by}") + &self.nearer().map_or(String::new(), |text| format!("\n{text}"))
     }
@@ -557,7 +559,7 @@ impl Excess {
             ratio if ratio.is_finite() => format!("{ratio:.1} times nearer"),
             _ => "nearer".to_owned(),
         };
-        // NaN and infinities are far from any number.
+        // NaN and infinities count as infinitely far from any number.
         let far = |x: f64| if x.is_nan() { f64::INFINITY } else { x };
         let who = match far(before).total_cmp(&far(after)) {
             std::cmp::Ordering::Less => format!("the expected one is {}", by(before, after)),
@@ -596,7 +598,7 @@ impl fmt::Display for Excess {
 }
 
 impl Budget {
-    /// Runs the graph in doubles, undisturbed and disturbed; `typed` is what it showed in its own
+    /// Runs the graph in doubles, unperturbed and perturbed; `typed` is its outcome in its own
     /// types.
     pub fn of(graph: &Graph, settings: &Settings, inputs: &[IValue], typed: &Outcome) -> Budget {
         let exact = elements(&Outcome::of(graph, settings, inputs, Precision::Double));
@@ -630,7 +632,7 @@ impl Budget {
         Budget { allowed: Some(allowed), exact }
     }
 
-    /// The tensors of the second value that are further from the first than rounding can put them.
+    /// The tensors of the second value that differ from the first by more than rounding allows.
     pub fn excess(&self, expected: &IValue, found: &IValue, overflow_is_large: bool) -> Vec<Excess> {
         let (a, b) = (tensors(expected), tensors(found));
         let mut all = Vec::new();
@@ -642,8 +644,8 @@ impl Budget {
         all
     }
 
-    /// The node whose errors matter most, as printed. Every node is disturbed alone, which takes
-    /// long.
+    /// The node whose errors have the largest effect, as printed. Every node is perturbed alone,
+    /// which takes long.
     pub fn dominated_by(&self, graph: &Graph, settings: &Settings, inputs: &[IValue]) -> Option<String> {
         self.allowed.as_ref()?;
         dominant(graph, settings, inputs, &self.exact)
@@ -712,7 +714,8 @@ fn widen(allowed: &mut [Vec<f64>], exact: &[Vec<C128>], moved: &[Vec<C128>]) {
     }
 }
 
-/// Widens by what a long move of the inputs did, where a short one did less: it made no jump.
+/// Increases bounds by the effect of a large perturbation of the inputs, if that of a small one is
+/// smaller: there is no discontinuity.
 fn widen_smoothly(allowed: &mut [Vec<f64>], exact: &[Vec<C128>], long: &[Vec<C128>], short: &[Vec<C128>]) {
     for (((allowed, exact), long), short) in allowed.iter_mut().zip(exact).zip(long).zip(short) {
         if exact.len() != long.len() || exact.len() != short.len() {
@@ -739,7 +742,7 @@ fn disturbed(
     elements(&Outcome::watched(graph, settings, inputs, Precision::Double, Some(&mut disturber)))
 }
 
-/// Most nodes that are disturbed one by one to find the one that matters.
+/// The number of nodes that are perturbed one by one to find the one with the largest effect.
 const MOST_TRIED: usize = 100;
 
 fn dominant(graph: &Graph, settings: &Settings, inputs: &[IValue], exact: &[Vec<C128>]) -> Option<String> {

@@ -205,7 +205,7 @@ impl Differentials {
     }
 
     /// Splits the results of a joined graph into the results and the gradients of all parameters.
-    pub fn parted(&self, mut results: Vec<IValue>) -> (Vec<IValue>, Vec<IValue>) {
+    pub fn split(&self, mut results: Vec<IValue>) -> (Vec<IValue>, Vec<IValue>) {
         let found = results.split_off(self.results.len().min(results.len()));
         let mut gradients = vec![IValue::Undefined; self.num_inputs];
         for (&i, gradient) in self.roles.output_vjps.iter().zip(found) {

@@ -322,7 +322,7 @@ impl Smith {
                 54 if !self.pure && self.depth > 0 => self.write_outside(),
                 55 if !self.pure => self.written_for_the_next_iteration(),
                 53 if self.depth > 0 => self.across(),
-                40 => self.twins(),
+                40 => self.equal_nodes(),
                 41 => self.equal_constants(),
                 42 | 43 if self.depth > 0 => self.fork(),
                 44 | 45 => self.wait(),

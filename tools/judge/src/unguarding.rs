@@ -61,10 +61,10 @@ pub fn unguarded(graph: &Graph) -> Option<Unguarded> {
     for node in guards {
         remove(&mut plain, node);
     }
-    let of_nobody = |node: &Node| {
+    let without_owner = |node: &Node| {
         plain.kind(*node) == prim::BAILOUT_TEMPLATE && !plain.outputs(*node).any(|output| plain.has_uses(output))
     };
-    let templates: Vec<Node> = plain.all_nodes().filter(of_nobody).collect();
+    let templates: Vec<Node> = plain.all_nodes().filter(without_owner).collect();
     templates.into_iter().for_each(|node| plain.erase(node));
     let plain = ungrouped(&plain).unwrap_or(plain);
     Some(Unguarded { graph: plain, must_hold })

@@ -166,7 +166,7 @@ fn tests_that_test_nothing_fail() {
 }
 
 #[test]
-fn directives_nobody_reads_fail() {
+fn unread_directives_fail() {
     let checks = "# CHECK: a\n# FOO-NEXT: b\n";
     fails(&format!("# RUN: emit a | filecheck %s\n{checks}"), "unused prefix `FOO`");
     passes(&format!("# RUN: emit a b | filecheck %s --check-prefixes=CHECK,FOO\n{checks}"));

@@ -397,7 +397,7 @@ impl Run<'_> {
             let operands = inputs.into_iter().chain(derived.both.of_results(&gradients)).collect();
             let ran = self.execute(joint, operands, world);
             return Ok(ran.map(|results| {
-                let (computed, gradients) = derived.both.parted(results);
+                let (computed, gradients) = derived.both.split(results);
                 (derived.whole(types, &computed), reached.of(gradients))
             }));
         }

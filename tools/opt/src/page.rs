@@ -187,7 +187,7 @@ fn side_by_side(rows: &mut String, diff: &TextDiff<'_, '_, str>, op: &DiffOp) {
     }
 }
 
-/// Runs of constants as one folded line each: a graph may begin with hundreds.
+/// Runs of constants as one collapsed line each: a graph may begin with hundreds.
 fn joined_constants(lines: Vec<String>) -> Vec<String> {
     const FEWEST: usize = 4;
     let is_constant = |line: &String| line.contains("prim::Constant");

@@ -261,7 +261,7 @@ impl Search {
             Err(why) => return Some(why),
         };
         let text = print(&graph, PrintOptions::default());
-        // What random operators draw is not in the text.
+        // The text does not contain the results of random operators.
         if text == right && !draws(&graph) {
             return None;
         }
@@ -281,7 +281,7 @@ fn wanted() -> Vec<Mutant> {
 /// The rules of a site, which bisection has to identify; `None` if any rewrite may be at fault.
 fn rules_of(site: &str) -> Option<&[&str]> {
     Some(match site.split('.').next().unwrap_or(site) {
-        // What is random is asked by who computes constants, too.
+        // The evaluation of constants also checks whether operators are random.
         "cse" => &["nodes-merged", "constants-merged", "nodes-evaluated"],
         "pooling" => &["constants-merged", "constants-moved"],
         "dce" => &["nodes-erased", "results-removed", "loop-state-removed", "fork-inputs-removed"],
@@ -354,7 +354,7 @@ fn passes_of(site: &str) -> &[&str] {
         "numbers" => &["erase-number-types"],
         "peeling" => &["loop-peeling"],
         "peephole" => &["peephole"],
-        // What is taken apart is computed with at once.
+        // The results of a decomposition are evaluated at once.
         "propagation" => &["constant-propagation", "decompose-ops"],
         "refine" => &["refine-tuple-types"],
         "fuse" | "moves" => &["fuse"],
@@ -428,7 +428,7 @@ fn mutants_are_caught_and_named() {
         .filter(|name| !SURVIVORS.iter().any(|(known, _)| known == name))
         .collect();
     println!("not named:\n{}", unnamed.join("\n"));
-    assert!(unexplained.is_empty(), "nobody knows why these survive: {unexplained:#?}");
+    assert!(unexplained.is_empty(), "the reason why these survive is unknown: {unexplained:#?}");
     assert!(caught * 100 >= total * 95, "{caught} of {total}");
     assert!(unnamed.is_empty(), "{} are not named", unnamed.len());
 }

@@ -1,11 +1,10 @@
-//! Whether validation calls right kernels wrong: every reduction, at several shapes and on several
-//! samples, as a kernel against the interpreter,
-//! judged as `jitopt validate` does. Nothing may differ; with a fault in them, the same graphs do.
+//! False alarms of validation: every reduction, at several shapes and on several samples, as a
+//! kernel against the interpreter, judged as `jitopt validate` does. Nothing may differ; with an
+//! injected fault the same graphs do.
 //!
-//! `JITOPT_ALARMS=20x8` takes so many shapes and seeds, `JITOPT_ALARMS_OF=norm` the reductions with
-//! that in their text; 4 shapes and 8
-//! seeds are taken otherwise, one of each style of inputs. Random groups are judged by the same
-//! budget in `random_groups.rs`.
+//! `JITOPT_ALARMS=20x8` sets the numbers of shapes and seeds, `JITOPT_ALARMS_OF=norm` selects the
+//! reductions with that in their text; by default 4 shapes and 8 seeds, one of each style of
+//! inputs. Random groups are judged by the same budget in `random_groups.rs`.
 
 #![allow(clippy::print_stdout, reason = "figures are for those who ask with --nocapture")]
 
@@ -55,10 +54,10 @@ const REDUCTIONS: &[(&str, usize)] = &[
     ("cumprod(x, D, N)", 1),
 ];
 
-/// Operators around a reduction: what is reduced, and what is made of the result.
+/// Operators before and after a reduction.
 const AROUND: &[(&str, &str)] = &[("neg", "relu"), ("tanh", "neg"), ("exp", "tanh")];
 
-/// Odd and even sizes, tails of vectors, rows of one element, long rows, and none.
+/// Odd and even sizes, tails of vectors, rows of one element, long rows, and empty ones.
 const SHAPES: &[&[i64]] = &[
     &[64, 128],
     &[8, 16, 14, 14],
@@ -106,7 +105,7 @@ fn text(reduction: &str, outputs: usize, around: (&str, &str), shape: &[i64]) ->
     )
 }
 
-/// What became of the samples of one graph.
+/// The outcomes of the samples of one graph.
 #[derive(Default)]
 struct Tally {
     same: usize,
@@ -175,7 +174,7 @@ fn right_kernels_are_called_right() {
     assert!(!wanted.is_empty() || launched * 2 > same as u64, "kernels run in {launched} of {same} comparisons");
 }
 
-/// What is wrong by a factor near 1, or is of other elements, is found on ordinary samples.
+/// Results that are wrong by a factor near 1, or of other elements, are found on ordinary samples.
 #[test]
 fn wrong_reductions_are_called_wrong() {
     let pairs = [

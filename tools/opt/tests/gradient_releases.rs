@@ -1,8 +1,8 @@
-//! Gradients by release, next to gradients that the releases computed.
+//! Compares gradients by release with gradients that the releases computed.
 //!
-//! `testdata/releases/gradients.json` is what `tools/pytorch/gradient_probe.py` recorded: small
+//! `testdata/releases/gradients.json` was recorded by `tools/pytorch/gradient_probe.py`: small
 //! calls at ties, bounds, zeros, infinities and NaN. In each release the gradients of
-//! `differentiate{eager}` are the recorded ones.
+//! `differentiate{eager}` must equal the recorded ones.
 
 #[path = "support/recorded_calls.rs"]
 mod recorded_calls;
@@ -18,11 +18,11 @@ use jitopt_passes::REGISTRY;
 use recorded_calls::{copied, elements, in_release, number, operand, releases};
 use serde_json::Value as Json;
 
-/// The gradients that go in, in turn.
+/// The incoming gradients, cyclically.
 const PATTERN: [f64; 3] = [1.0, -0.5, 0.75];
 
-/// Calls whose gradients differ from those of some releases, by their kind and a part of the
-/// operands, and why.
+/// Calls whose gradients differ from those of some releases, by kind and a part of the operands,
+/// with the reason.
 const KNOWN: &[(&str, &str, &str)] = &[
     ("aten::det", "[2.0,4.0]", "the gradient of a singular matrix is refused, in all releases"),
     ("aten::kthvalue", "", "of equal elements 1.3 to 1.5 pick another one: the forward index differs"),
@@ -32,7 +32,7 @@ const KNOWN: &[(&str, &str, &str)] = &[
     ("aten::var", "3.0", "of one element 1.13 has infinity, earlier and later releases NaN"),
 ];
 
-/// What a schema has after the operands of a call in Python.
+/// The operands in a schema after those of a call in Python.
 fn rest(kind: &str, operands: usize) -> &'static [&'static str] {
     const NONE: &str = "NoneType = prim::Constant";
     const FALSE: &str = "bool = prim::Constant[value=0]";
@@ -47,7 +47,7 @@ fn rest(kind: &str, operands: usize) -> &'static [&'static str] {
         ("aten::nan_to_num", 1) => &[NONE, NONE, NONE],
         ("aten::cdist", 3) | ("aten::avg_pool2d", 6) => &[NONE],
         ("aten::multi_margin_loss", 4) => &[NONE, ONE],
-        // Called from Python these have no reduction.
+        // Called from Python these have no reduction operand.
         ("aten::binary_cross_entropy", 2) => &[NONE, ZERO],
         ("aten::binary_cross_entropy_with_logits", 2) => &[NONE, NONE, ZERO],
         ("aten::addcdiv", 3) => &[ONE],
@@ -57,7 +57,7 @@ fn rest(kind: &str, operands: usize) -> &'static [&'static str] {
     }
 }
 
-/// A graph of the call, and what it is run on; nothing in releases whose schema has other operands.
+/// A graph of the call, and its inputs; none in releases whose schema has other operands.
 fn graph_of(call: &Json, release: Release) -> Option<(Graph, Vec<IValue>)> {
     let kind = call["kind"].as_str()?;
     let given: Vec<(String, IValue)> = call["operands"].as_array()?.iter().map(operand).collect();
@@ -85,7 +85,7 @@ fn graph_of(call: &Json, release: Release) -> Option<(Graph, Vec<IValue>)> {
     Some((graph, given.into_iter().map(|(_, value)| value).collect()))
 }
 
-/// The gradients of the operands in a release; nothing where the release has no such operator.
+/// The gradients of the operands in a release; none if the release lacks the operator.
 fn ours(call: &Json, release: Release) -> Result<Option<Vec<IValue>>, String> {
     let Some((mut graph, inputs)) = graph_of(call, release) else { return Ok(None) };
     let env = Environment::default();
@@ -119,7 +119,8 @@ fn agree(found: &[f64], known: &[f64]) -> bool {
     found.len() == known.len() && found.iter().zip(known).all(same)
 }
 
-/// What differs in a release from what it computed; how many gradients were compared.
+/// The differences between ours and the recorded gradients of a release, and the number of
+/// gradients compared.
 fn compare(call: &Json, release: Release) -> Result<usize, String> {
     let known = in_release(call, release);
     let Some(known) = known.as_array() else { return Ok(0) };

@@ -118,7 +118,7 @@ enum Operand {
     Tensor(Tensor),
     /// A list of tensors, some of which may be None.
     List(Vec<Option<Tensor>>),
-    /// What stands behind `prim::Constant` and its type.
+    /// The text after `prim::Constant`, and its type.
     Constant(&'static str, String),
 }
 
@@ -155,7 +155,7 @@ fn dtype(dice: &mut Dice, name: &str) -> DType {
     let usual = match name {
         "index" | "indices" | "target" => DType::Long,
         "mask" | "condition" => DType::Bool,
-        // Eager mode subtracts 1 from them, which it does not do to truth values.
+        // Eager mode subtracts 1 from exponents, and refuses that for bools.
         "exponent" => return DType::Double,
         _ => DType::Double,
     };
@@ -472,7 +472,7 @@ fn gradient(
         passed(&mut graph, PREPARATION)?;
     }
     passed(&mut graph, formulas)?;
-    // A graph may have no node left: what is broadcast to the shape that it has is handed on.
+    // A graph may have no node left: an operand that already has the broadcast shape is returned.
     let is_empty = graph.nodes(graph.root()).next().is_none();
     let both = if is_empty { Some(Differentials::of_nothing(graph)) } else { Differentials::of(&graph) };
     let both = both.ok_or("it is not differentiated as a whole")?;

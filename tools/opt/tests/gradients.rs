@@ -88,7 +88,8 @@ impl Case<'_> {
         if has_control_flow(&graph) {
             let inputs = self.inputs(&graph, Precision::Typed)?;
             let env = environment(self.version, Precision::Typed);
-            // Results of these cases are tensors of reals, and all of their constants are shown.
+            // Results of these cases are floating-point tensors, and all of their constants are
+            // printed.
             graph = trace(&graph, &env, &inputs).map_err(|stop| stop.to_string())?.graph;
             run_passes(&mut graph, PREPARATION)?;
         }
@@ -158,7 +159,7 @@ fn check(stem: &str, version: &str) -> Result<bool, String> {
     let way = Way { precision: Precision::Typed, wanted: "grads", backend: None, passes: None };
     case.compare(&mut both, &way)?;
     case.compare(&mut both, &Way { backend: Some(&kernels), passes: Some(FUSION), ..way })?;
-    // Groups that stand beside other nodes, each with its backward graph for a formula.
+    // Groups among other nodes, each with its backward graph as a formula.
     let mut grouped = prepared.clone();
     run_passes(&mut grouped, GROUPS)?;
     let mut both = Differentials::of(&grouped).ok_or("what is around groups is not differentiated")?;

@@ -3,18 +3,14 @@
 //! `tools/pytorch/half_gradients.py` recorded.
 //!
 //! Each line is a graph of one operator with operands in halves; its cases scale the operands to
-//! either end of the
-//! range of float16 and of bfloat16, and hand in gradients of 1, 1024 and 65504. Gradients are
-//! computed in four ways:
-//! by the interpreter from `differentiate{eager}`, as `run --grads` does, by `@training` and its
-//! kernels, and from
-//! `differentiate{joint}` with types and without. Infinities and NaN are where eager mode has them,
-//! and finite numbers
-//! are a few units in the last place from it.
+//! either end of the range of float16 and of bfloat16, with incoming gradients of 1, 1024 and
+//! 65504. Gradients are computed in four ways: by the interpreter from `differentiate{eager}`, as
+//! `run --grads` does, by `@training` and its kernels, and from `differentiate{joint}` with types
+//! and without. Infinities and NaN must be where eager mode has them, and finite numbers within a
+//! few units in the last place.
 //!
 //! `JITOPT_HALF_CASES=FILE` takes another recording, `JITOPT_KIND` one overload, `JITOPT_WAY` one
-//! way; all that
-//! differ are printed; `JITOPT_HALF_ALL=1` prints those that are known, too.
+//! way; then all differences are printed. `JITOPT_HALF_ALL=1` prints known ones, too.
 
 #![allow(clippy::print_stdout, reason = "a test tells its figures")]
 
@@ -36,13 +32,12 @@ use std::collections::BTreeMap;
 
 /// The ways to compute gradients.
 const WAYS: [&str; 4] = ["eager", "training", "joint", "untyped joint"];
-/// Units in the last place that a gradient may be from eager mode's, and how many of the largest
-/// gradient.
+/// The tolerance in units in the last place, and relative to the largest gradient.
 const UNITS: f64 = 4.0;
-/// What is multiplied with the gradient in turn.
+/// The factors of the incoming gradient, cyclically.
 const PATTERN: [f64; 3] = [1.0, -0.5, 0.75];
-/// A product of matrices is summed in float, which large bfloat16 numbers leave; the interpreter
-/// sums in double.
+/// A product of matrices is summed in float, which overflows for large bfloat16 numbers; the
+/// interpreter sums in double.
 const FLOAT_SUMS: &str = "sums of floats overflow inside eager mode's product of matrices";
 /// Statistics of eager mode's kernel are floats that are updated element by element: the difference
 /// of two large numbers is infinite.
@@ -50,21 +45,21 @@ const FLOAT_STATISTICS: &str = "statistics of floats overflow between large elem
 /// `trigamma` of a negative number divides by the square of a sine of floats, which is 0 or a
 /// rounding error at multiples of pi.
 const FLOAT_SINE: &str = "eager mode's sine of a multiple of pi is rounded to float";
-/// oneDNN computes convolutions of bfloat16: it takes numbers below the least normal one for 0, and
-/// its order of sums decides where infinities meet.
+/// oneDNN computes convolutions of bfloat16: it flushes subnormal numbers to 0, and its order of
+/// sums decides where infinities meet.
 const LIBRARY: &str = "oneDNN flushes subnormal numbers, and orders sums by the processor";
-/// The formula in eager mode's order has eager mode's gradient where it is given eager mode's own
-/// forward values (computed with PyTorch 2.15); the interpreter's differ by a unit.
+/// The formula in eager mode's order has eager mode's gradient if it is given eager mode's own
+/// forward values (computed with PyTorch 2.15); the interpreter's values differ by a unit.
 const FORWARD_UNIT: &str = "a unit of a forward value, which the gradient scales or cancels";
 /// Eager mode multiplies into a result in halves, rounding after each factor, so that products
-/// underflow which the interpreter has.
+/// underflow that the interpreter represents.
 const RUNNING_PRODUCT: &str = "a product that eager mode rounds after each factor";
-/// The gradient that comes in has the name of the operand `g`, which the formula recovers from the
+/// The incoming gradient has the name of the operand `g`, which the formula recovers from the
 /// result: 0 / 0 where squares underflow in float.
 const RECOVERED: &str = "an operand is recovered from the rounded result";
-/// Joint graphs without types want a gradient of the weights of classes, which have none.
+/// Joint graphs without types request a gradient of the class weights, which have none.
 const UNTYPED: &str = "a joint graph without types wants a gradient that no mode has";
-/// Not found yet: the gradient of `grid_sampler_2d` differs where coordinates are large.
+/// Unexplained: the gradient of `grid_sampler_2d` differs where coordinates are large.
 const OPEN: &str = "the kernel's order is not known";
 /// Overloads some of whose gradients differ from eager mode's, and why.
 const KNOWN: &[(&str, &str)] = &[
@@ -90,7 +85,7 @@ const KNOWN: &[(&str, &str)] = &[
     ("aten::grid_sampler_2d.", OPEN),
 ];
 
-/// The exponents of two by which elements are scaled, in turn.
+/// The exponents of two by which elements are scaled, cyclically.
 fn exponents(scale: &str, dtype: DType) -> &'static [i32] {
     match (scale, dtype) {
         ("ordinary", _) => &[0],
@@ -105,7 +100,7 @@ fn exponents(scale: &str, dtype: DType) -> &'static [i32] {
     }
 }
 
-/// The number that the bits of a half say.
+/// The number with these bits of a half.
 fn number(bits: u16, dtype: DType) -> f64 {
     let (exponent_bits, fraction_bits) = if dtype == DType::Half { (5, 10) } else { (8, 7) };
     let exponent = i32::from(bits >> fraction_bits & ((1 << exponent_bits) - 1));
@@ -172,7 +167,7 @@ impl<'a> Case<'a> {
         list(&self.line["inputs"]).iter().enumerate().map(one).collect()
     }
 
-    /// The gradients of results, those that count.
+    /// The incoming gradients of differentiable results.
     fn given(&self, results: &[IValue]) -> Vec<IValue> {
         let idle = self.line["idle"].as_u64().unwrap_or(99) as usize;
         let one = |(i, result): (usize, &IValue)| match result.tensor() {
@@ -185,7 +180,7 @@ impl<'a> Case<'a> {
         results.iter().enumerate().map(one).collect()
     }
 
-    /// The graph that is differentiated; nothing where lists hang on a run.
+    /// The graph before differentiation; none where lists depend on a run.
     fn prepared(&self, is_typed: bool) -> Option<Graph> {
         let options = ParseOptions::of(Release::NEWEST);
         let mut graph = parse(self.line["graph"].as_str()?.as_bytes(), options).ok()?.graph;
@@ -202,7 +197,7 @@ impl<'a> Case<'a> {
         Some(graph)
     }
 
-    /// The gradients of operands that vary; nothing where this way is none for the graph.
+    /// The gradients of varying operands; none if this way does not apply to the graph.
     fn gradients(&self, way: &str, kernels: &CpuBackend) -> Result<Option<Vec<IValue>>, String> {
         let Some(mut graph) = self.prepared(way != "untyped joint") else { return Ok(None) };
         let env = Environment::default();
@@ -244,7 +239,7 @@ impl<'a> Case<'a> {
         Ok(Some(found.into_iter().zip(varies).filter(|(_, varies)| *varies).map(|(found, _)| found).collect()))
     }
 
-    /// Of a joint graph the gradients that are of operands which vary, where all have one.
+    /// The gradients of varying operands from a joint graph, if all have one.
     fn of_joint(&self, graph: &Graph, results: usize, all: Vec<IValue>) -> Vec<IValue> {
         let inputs = list(&self.line["inputs"]);
         let params: Vec<GraphValue> = graph.params(graph.root()).take(inputs.len()).collect();
@@ -282,7 +277,7 @@ fn passed(graph: &mut Graph, passes: &str) -> Result<(), String> {
     run(graph, &pipeline, &mut Session::default(), &mut []).map(|_| ()).map_err(|error| error.to_string())
 }
 
-/// How many gradients were compared of one line, and what differs.
+/// The number of gradients compared for one line, and the differences.
 fn examine(text: &str) -> (usize, Vec<String>) {
     let line: Value = serde_json::from_str(text).expect("a line of JSON");
     let name = line["overload"].as_str().unwrap_or_default().to_owned();
@@ -292,7 +287,8 @@ fn examine(text: &str) -> (usize, Vec<String>) {
     let (mut right, mut wrong) = (0, Vec::new());
     for (case, wanted) in line["cases"].as_object().expect("cases") {
         let of = Case::new(&line, case, wanted);
-        // Kernels take a compiler: one case of every eighth overload, unless they are asked for.
+        // Kernels take a compiler: one case of every eighth overload is tested, unless they are
+        // requested.
         let is_picked = only.is_some() || name.len().is_multiple_of(8);
         let has_kernels = case.contains("half mixed") && is_picked;
         for way in WAYS
@@ -335,7 +331,7 @@ fn gradients_of_halves_are_those_of_eager_mode() {
     println!("{right} gradients of {} overloads; {} differences are known", lines.len(), known.len());
     let differs = |name: &str| known.iter().any(|why| why.starts_with(&format!("{name} | ")));
     let stale: Vec<&str> = KNOWN.iter().map(|(name, _)| *name).filter(|name| !differs(name)).collect();
-    // One overload or another recording says nothing of the others.
+    // Other recordings or a single overload do not cover all known differences.
     let is_whole = only.is_none() && std::env::var_os("JITOPT_HALF_CASES").is_none();
     assert!(!is_whole || stale.is_empty(), "differ no more: {stale:?}");
     let shown: Vec<&str> = wrong.iter().map(|why| why.as_str()).collect();

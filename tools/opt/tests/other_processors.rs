@@ -32,13 +32,13 @@ struct Case {
     name: &'static str,
     text: String,
     shape: &'static [usize],
-    /// How many dimensions are walked from tile to tile, and how many tiles there are.
+    /// The number of dimensions that are traversed from tile to tile, and the number of tiles.
     kept: usize,
     tiles: usize,
-    /// The strides of each access, and how many elements it has; operands, of which there is one,
+    /// The strides and the number of elements of each access; operands, of which there is one,
     /// first.
     accesses: Vec<(&'static [usize], usize)>,
-    /// How far results may lie apart, as a share of them.
+    /// The relative tolerance of results.
     apart: f32,
 }
 
@@ -63,7 +63,7 @@ fn functions() -> Case {
 }
 
 /// A softmax, a mean and a variance over one of two dimensions.
-fn folds(name: &'static str, shape: &'static [usize; 2], dim: usize) -> Case {
+fn reductions(name: &'static str, shape: &'static [usize; 2], dim: usize) -> Case {
     let ty = format!("Float({}, {})", shape[0], shape[1]);
     let text = format!(
         "graph(%x : {ty}):\n  %a, %b, %c = prim::FusionGroup_0(%x)\n  return (%a, %b, %c)\nwith prim::FusionGroup_0 = graph(%x : {ty}):\n  %none : None = prim::Constant()\n  %no : bool = prim::Constant[value=0]()\n  \
@@ -89,7 +89,7 @@ fn program(case: &Case) -> String {
     let written: String =
         (1..case.accesses.len()).map(|k| format!("    fwrite(m{k}, 1, sizeof m{k}, stdout);\n")).collect();
     let (rank, shape, n) = (case.shape.len(), list(&mut case.shape.iter().copied()), case.accesses[0].1);
-    // Sums of what folds are given do not cancel.
+    // Inputs of reductions are such that their sums do not cancel.
     let any_bits = usize::from(case.apart == 0.0);
     format!(
         "#include <stdio.h>\n#include <string.h>\ntypedef long long i64;\nvoid FusionGroup_0(const i64 *, i64, i64, i64, i64, char *const *, const i64 *, const double *, const i64 *, i64, i64, i64);\n{memory}int main(void)\n{{\n    \
@@ -147,7 +147,7 @@ fn kernels_for_aarch64_compute_the_same() {
     }
     let folder: PathBuf = std::env::temp_dir().join(format!("jitopt-aarch64-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("there is room");
-    for case in [functions(), folds("along", &[64, 300], 1), folds("across", &[300, 70], 0)] {
+    for case in [functions(), reductions("inner", &[64, 300], 1), reductions("outer", &[300, 70], 0)] {
         let graph = folder.join("graph.ir");
         std::fs::write(&graph, &case.text).expect("there is room");
         let kernel = done(Command::new(env!("CARGO_BIN_EXE_jitopt")).arg("--emit=c").arg(&graph));

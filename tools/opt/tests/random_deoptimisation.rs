@@ -139,7 +139,7 @@ struct Trial<'a> {
 }
 
 impl Trial<'_> {
-    /// Runs a guarded graph beside the one without guards.
+    /// Runs a guarded graph and compares it with the one without guards.
     fn run(&mut self, guarded: &Graph, inputs: &[IValue], taken: Option<(i64, u64)>) -> Result<Breaker, String> {
         let expected = Outcome::of(self.graph, self.settings, inputs, Precision::Typed);
         self.beside(&expected, guarded, inputs, taken)
@@ -165,7 +165,7 @@ impl Trial<'_> {
         }
     }
 
-    /// Fails each guard in turn, the first and the last time.
+    /// Fails each guard separately, at its first and its last execution.
     fn each_guard(&mut self, guarded: &Graph, inputs: &[IValue]) -> Result<(), String> {
         let expected = Outcome::of(self.graph, self.settings, inputs, Precision::Typed);
         let visits = self.beside(&expected, guarded, inputs, None)?.visits;

@@ -250,13 +250,13 @@ struct Section {
     next: usize,
     /// The shape of the largest operand.
     shape: Vec<i64>,
-    /// The dimensions that are folded, if any are.
+    /// The dimensions that are reduced, if any are.
     reduced: Option<Vec<usize>>,
-    /// What has been folded and has lost these dimensions.
+    /// Values that were reduced and have lost these dimensions.
     rows: Vec<String>,
-    /// Sums along any dimensions, which nothing reads.
+    /// Sums over any dimensions, which nothing reads.
     column_reductions: Vec<String>,
-    /// Whether any value that was computed may be a result.
+    /// Whether any computed value may be a result.
     many: bool,
 }
 
@@ -266,7 +266,7 @@ impl Section {
         format!("%v{}", self.next)
     }
 
-    /// An operand of a shape that stretches to `shape`, or of chunks of it.
+    /// An operand whose shape, or that of its chunks, broadcasts to `shape`.
     fn operand(&mut self, draws: &mut Dice, shape: &[i64], whole: bool, is_special: bool) {
         let dtype = draws.pick(DTYPES);
         let mut own: Vec<i64> = shape.to_vec();
@@ -315,7 +315,7 @@ impl Section {
         name
     }
 
-    /// Values that were computed are read more often than operands.
+    /// Computed values are read more often than operands.
     fn tensor(&mut self, draws: &mut Dice) -> String {
         if !self.computed.is_empty() && !draws.one_in(3) {
             let from = self.computed.len().saturating_sub(4);
@@ -367,14 +367,14 @@ impl Section {
         self.computed.push(name);
     }
 
-    /// A tensor that has been made one of a type, or in one of three cases whatever it is.
+    /// Converts a tensor to a type, or in one of three cases always.
     fn cast(&mut self, draws: &mut Dice, to: &str) -> String {
         let of = self.tensor(draws);
         if draws.one_in(3) { of } else { self.line("Tensor", &format!("aten::_cast_{to}({of}, %no)")) }
     }
 
-    /// Integers divided by others, or raised to them, by an operand or a number. Zeros are rare:
-    /// they raise exceptions, as negative powers do that are numbers.
+    /// Divides integers, or raises them to a power, by an operand or a number. Zeros are rare: they
+    /// raise exceptions, as negative number exponents do.
     fn quotient(&mut self, draws: &mut Dice, shape: &[i64]) {
         const INTEGERS: &[DType] = &[DType::Long, DType::Int, DType::Short, DType::Char, DType::Byte];
         let mut operand = |section: &mut Section, has_zeros: bool| {
@@ -418,7 +418,7 @@ impl Section {
         name
     }
 
-    /// Folds what has the shape of the largest operand, or sometimes something smaller.
+    /// Reduces a value with the shape of the largest operand, or sometimes a smaller one.
     fn reduce(&mut self, draws: &mut Dice) {
         let Some(reduced) = self.reduced.clone() else { return };
         let mut x = self.tensor(draws);
@@ -490,7 +490,8 @@ impl Section {
         if keeps { self.computed.extend(read) } else { self.rows.extend(read) }
     }
 
-    /// A norm and its gradient: rows are summed, and what stands at the same place of all rows.
+    /// A norm and its gradient: sums over rows, and over the elements at the same position of all
+    /// rows.
     fn gradient_of_norm(&mut self, draws: &mut Dice, x: &str, sizes: &str, eps: &str) {
         let names: Vec<String> = (0..6).map(|_| self.fresh()).collect();
         let outputs: Vec<String> = names.iter().map(|name| format!("{name} : Tensor")).collect();
@@ -504,7 +505,7 @@ impl Section {
         self.column_reductions.extend(names[4..].iter().filter(|_| draws.one_in(2)).cloned());
     }
 
-    /// Folds into several results, or finds where an element is.
+    /// Reduces to several results, or finds the index of an element.
     fn several(&mut self, draws: &mut Dice, x: &str, reduced: &[usize], dims: &str) {
         let (is_all, rank) = (reduced.len() == self.shape.len(), self.shape.len());
         if rank > 1 && reduced.len() + 1 == rank && !reduced.contains(&1) {
@@ -535,7 +536,7 @@ impl Section {
         self.made_at_once(draws, count, &format!("aten::{kind}({x}, {dim}, {form}{kept})"), keeps);
     }
 
-    /// Folds and computes with the result, again and again, as norms do:
+    /// Reduces and computes with the result repeatedly, as norms do:
     ///
     /// ```text
     /// h = exp(x)    f = sum(h)    y = h / f    g = var(y)    z = h - g    …
@@ -579,7 +580,7 @@ impl Section {
         self.computed.extend(known);
     }
 
-    /// Sums along any dimensions what has the shape of the largest operand, for a result that
+    /// Sums a value with the shape of the largest operand over any dimensions, for a result that
     /// nothing reads.
     fn column_reduction(&mut self, draws: &mut Dice) {
         let (x, whole, one) =
@@ -598,7 +599,7 @@ impl Section {
         self.column_reductions.push(sum);
     }
 
-    /// Computes with what has been folded.
+    /// Computes with reduced values.
     fn row(&mut self, draws: &mut Dice) {
         let (a, b) = (self.rows[draws.below(self.rows.len())].clone(), self.rows[self.rows.len() - 1].clone());
         let kind = draws.pick(&["mul", "exp", "relu", "maximum"]);
@@ -673,7 +674,7 @@ fn tensor(draws: &mut Dice, dtype: DType, shape: &[i64], is_special: bool) -> Te
     let mut places = vec![0; shape.len()];
     order.iter().enumerate().for_each(|(at, &dim)| places[dim] = at);
     let view = whole.permute(&places);
-    view.broadcast_to(shape).expect("what stands still has size 1")
+    view.broadcast_to(shape).expect("broadcast dimensions have size 1")
 }
 
 fn numbers(draws: &mut Dice, dtype: DType, n: usize, is_special: bool) -> Vec<f64> {
@@ -759,7 +760,7 @@ fn how(unit: usize) -> How {
 /// The results of a checked group.
 struct Checked {
     wrong: Option<String>,
-    /// The seed, where the tolerance let pass what the budget did not, and what that was.
+    /// The seed, if only the tolerance accepted the result, and the finding by the budget.
     loosened: Option<(u64, String)>,
     counts: Counts,
     reasons: Vec<String>,

@@ -180,7 +180,7 @@ impl Direct {
         self.values[i].clone()
     }
 
-    /// A value that stretches to a shape, if one is found.
+    /// A value whose shape broadcasts to a shape, if there is one.
     fn small(&self, draws: &mut Dice, shape: &[i64]) -> Option<Shaped> {
         let fits = |(_, own): &Shaped| broadcast_dims(own, shape).as_deref() == Some(shape);
         (0..6).map(|_| self.value(draws)).find(fits)

@@ -23,7 +23,7 @@ use std::rc::Rc;
 /// The result of a graph.
 enum Found {
     Same,
-    /// The run raises an exception, calls something, or has no result that is a tensor of reals.
+    /// The run raises an exception, calls something, or has no floating-point tensor as a result.
     Nothing,
     Wrong(String),
 }
@@ -33,7 +33,7 @@ fn check(seed: u64) -> Found {
     let mut env = Environment::default();
     env.callees = Rc::new(forged.callees);
     let Ok(traced) = trace(&forged.graph, &env, &forged.inputs) else { return Found::Nothing };
-    // Calls are inlined before: what a callee does with a list that it is handed is not seen.
+    // Calls are inlined before: the effects of a callee on a list operand are not visible.
     if traced.places.is_empty() || calls_with_containers(&traced.graph) {
         return Found::Nothing;
     }
@@ -58,8 +58,8 @@ fn computes_the_same(mut traced: Traced, env: &Environment, inputs: &[IValue]) -
     let operands = copies(inputs, Precision::Typed);
     let operands: Vec<IValue> = operands.iter().flat_map(leaves).chain(traced.held).collect();
     let wanted: Vec<IValue> = traced.results.iter().flat_map(leaves).collect();
-    // What is prepared to be differentiated computes the same still. Numbers that are drawn for
-    // nobody stay: turns of a loop draw one behind the other.
+    // A graph that is prepared for differentiation still computes the same. Random operators
+    // without readers stay: the iterations of a loop draw one after the other.
     for passes in ["", "remove-mutation,shape-analysis{precise},functionalize"] {
         let pipeline = Pipeline::parse(passes, &REGISTRY).expect("a pipeline");
         run(&mut traced.graph, &pipeline, &mut Session::default(), &mut []).map_err(|error| error.to_string())?;

@@ -198,7 +198,7 @@ fn shown(graph: &Graph) -> String {
 fn is_alike(ours: &Graph, theirs: &Graph, alike: Alike) -> bool {
     match alike {
         Text => shown(ours) == shown(theirs),
-        // Tensors of reals equal nothing, not even those of the same text.
+        // Floating-point tensors equal nothing, not even those of the same text.
         Exactly => equivalent(ours, theirs, Sight::EXACT) || shown(ours) == shown(theirs),
         Computation => equivalent(ours, theirs, Sight::COMPUTATION),
     }
@@ -296,7 +296,7 @@ fn passes_make_what_pytorch_made() {
             }
         }
         tally.equal += usize::from(found.is_none());
-        // What is wrong with good reason counts for neither.
+        // Differences with a good reason count for neither.
         let excused = differences.get(&entry.name).is_some_and(|reason| reason.starts_with(WRONG));
         tally.all -= usize::from(excused && found.is_some());
         match (found, differences.get(&entry.name)) {

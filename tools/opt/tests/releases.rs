@@ -1,10 +1,8 @@
-//! The column of the operator table that says what operators did in earlier releases, next to calls
-//! that the releases ran.
+//! Compares the operator table's column about behaviour in earlier releases with recorded calls.
 //!
-//! `testdata/releases/calls.json` is what `tools/pytorch/release_probe.py` recorded in 14 releases.
-//! The interpreter gives
-//! the same in each release, and a result changes with a release if and only if a row of the column
-//! says so.
+//! `testdata/releases/calls.json` was recorded by `tools/pytorch/release_probe.py` in 14 releases.
+//! The interpreter gives the same result in each release, and a result changes with a release if
+//! and only if a row of the column covers it.
 
 #[path = "support/recorded_calls.rs"]
 mod recorded_calls;
@@ -22,7 +20,7 @@ fn recorded() -> Json {
     recorded_calls::read("calls.json")
 }
 
-/// What a schema has after the operands of a call in Python.
+/// The operands in a schema after those of a call in Python.
 fn rest(kind: &str, operands: usize) -> Option<&'static [&'static str]> {
     const NONE: &str = "NoneType = prim::Constant";
     const FALSE: &str = "bool = prim::Constant[value=0]";
@@ -39,9 +37,9 @@ fn rest(kind: &str, operands: usize) -> Option<&'static [&'static str]> {
         ("aten::mse_loss" | "aten::l1_loss", 2) => &[MEAN],
         ("aten::add_", 2) => &[ONE],
         ("aten::threshold" | "aten::hardtanh" | "aten::clamp", 3) => &[],
-        // Called from a graph, 1.3 and 1.4 make floats of integers.
+        // Called from a graph, 1.3 and 1.4 return floats for integers.
         ("aten::arange", _) => return None,
-        // Python chooses other operators, other operands or sizes of its own.
+        // Python chooses other operators, other operands or its own sizes.
         (
             "aten::linspace" | "aten::logspace" | "aten::full_like" | "aten::index" | "aten::nonzero" | "aten::tensor"
             | "aten::sort" | "aten::topk" | "aten::bincount" | "aten::histc" | "aten::norm" | "aten::dist"
@@ -54,7 +52,7 @@ fn rest(kind: &str, operands: usize) -> Option<&'static [&'static str]> {
     })
 }
 
-/// A graph of the call, and what it is run on.
+/// A graph of the call, and its inputs.
 fn graph_of(call: &Json) -> Option<(String, Vec<IValue>)> {
     let kind = call["kind"].as_str()?;
     let given: Vec<(String, IValue)> = call["operands"].as_array()?.iter().map(operand).collect();
@@ -150,9 +148,8 @@ fn changes(recorded: &Json) -> BTreeMap<String, BTreeSet<Release>> {
     changes
 }
 
-/// What changed for calls from graphs only, while the recorded calls are those of Python. Lit files
-/// have their values, from scripts that the releases ran:
-/// `passes/shape_analysis/element_types_by_release.ir`,
+/// Changes for calls from graphs only; the recorded calls are from Python. Lit files have their
+/// values, from scripts that the releases ran: `passes/shape_analysis/element_types_by_release.ir`,
 /// `interpreter/quantized_linear_of_batches.ir` and `interpreter/quantized_lstm.ir`.
 const CALLED_FROM_GRAPHS: &[&str] = &[
     "aten::arange",

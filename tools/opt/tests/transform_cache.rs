@@ -42,7 +42,7 @@ const PIPELINES: &[&str] = &[
 ];
 
 fn pipelines() -> Vec<Pipeline> {
-    // What asks for files or callees has nothing to do here.
+    // Passes that need files or callees are left out.
     let single = REGISTRY.passes.iter().map(|pass| pass.name).filter(|name| *name != "subgraph-rewrite");
     let texts = single.chain(PIPELINES.iter().copied());
     texts.map(|text| Pipeline::parse(text, &REGISTRY).unwrap_or_else(|e| panic!("{}", e.render(text)))).collect()
@@ -84,24 +84,24 @@ fn values(graph: &Graph) -> Vec<Value> {
 /// Other names, numbers and comments. Names that share numbering suffixes are as likely as
 /// unrelated ones.
 fn renamed(graph: &Graph, draws: &mut Dice) -> Graph {
-    let mut twin = graph.clone();
-    for value in values(&twin) {
+    let mut other = graph.clone();
+    for value in values(&other) {
         match draws.below(4) {
-            0 => twin.clear_name(value),
-            1 => twin.set_name(value, format!("x.{}", draws.below(5)).as_bytes()),
-            2 => twin.set_name(value, draws.pick(&["x", "y", "self", "a.b", "input.2"]).as_bytes()),
-            _ => twin.set_name(value, format!("n{}", draws.below(1000)).as_bytes()),
+            0 => other.clear_name(value),
+            1 => other.set_name(value, format!("x.{}", draws.below(5)).as_bytes()),
+            2 => other.set_name(value, draws.pick(&["x", "y", "self", "a.b", "input.2"]).as_bytes()),
+            _ => other.set_name(value, format!("n{}", draws.below(1000)).as_bytes()),
         }
     }
-    let nodes: Vec<Node> = twin.all_nodes().collect();
+    let nodes: Vec<Node> = other.all_nodes().collect();
     for node in nodes {
         match draws.below(3) {
-            0 => twin.set_location(node, format!("model.py:{}:0", draws.below(99)).as_bytes()),
-            1 => twin.set_scope(node, format!("Net/Layer[{}]", draws.below(3)).as_bytes()),
+            0 => other.set_location(node, format!("model.py:{}:0", draws.below(99)).as_bytes()),
+            1 => other.set_scope(node, format!("Net/Layer[{}]", draws.below(3)).as_bytes()),
             _ => {}
         }
     }
-    let read = parse(&print(&twin, PrintOptions::default()), ParseOptions::of(graph.release()));
+    let read = parse(&print(&other, PrintOptions::default()), ParseOptions::of(graph.release()));
     read.map(|parsed| parsed.graph).unwrap_or_else(|_| graph.clone())
 }
 
@@ -129,14 +129,14 @@ fn tensor(draws: &mut Dice) -> Type {
 
 /// Other type facts for all tensors but constants.
 fn reshaped(graph: &Graph, draws: &mut Dice) -> Graph {
-    let mut twin = graph.clone();
+    let mut other = graph.clone();
     for value in values(graph) {
         let is_constant = graph.definer(value).is_some_and(|node| graph.kind(node) == prim::CONSTANT);
         if let Some(ty) = graph.written_type(value).filter(|_| !is_constant) {
-            twin.set_type(value, ty.map_tensors(&mut |_| tensor(draws)));
+            other.set_type(value, ty.map_tensors(&mut |_| tensor(draws)));
         }
     }
-    twin
+    other
 }
 
 /// The failures.
@@ -168,8 +168,8 @@ impl Tally {
                 self.misses += usize::from(lookup == Lookup::Miss);
             }
             (Err(wanted), Err(found)) if wanted == found.to_string() => {}
-            // A graph of which a twin could be transformed, although what the pass asks for is
-            // missing, is no harm.
+            // A structurally equal graph that could be transformed, although a requirement of the
+            // pass is missing, is no failure.
             (wanted, found) => self.failures.push(format!(
                 "{what}, {pipeline}: {:?} and {:?}",
                 wanted.map(|_| ()),
@@ -383,8 +383,8 @@ fn no_mutant_is_taken_for_its_original() {
 /// cache needlessly.
 #[test]
 fn columns_are_not_set_for_nothing() {
-    // No graph of this repository shows it, but they ask for types, or run operators on constants
-    // of them.
+    // No graph of this repository shows it, but they read types, or run operators on constants that
+    // have types.
     const UNSEEN: &[&str] = &[
         "batch-mm",
         "canonicalize-ops",
@@ -404,10 +404,10 @@ fn columns_are_not_set_for_nothing() {
         let pipeline = Pipeline { steps: vec![Step::Pass(stage)] };
         files.iter().any(|path| {
             let Some(graph) = read(path) else { return false };
-            let twin = reshaped(&graph, &mut Dice(7));
+            let other = reshaped(&graph, &mut Dice(7));
             let cache = TransformCache::new(&pipeline);
-            [graph, twin].iter().any(|graph| {
-                // What goes wrong when types are not what they should be may also be a panic.
+            [graph, other].iter().any(|graph| {
+                // A graph with wrong types may also make a pass panic.
                 let through = || through(&cache, graph, &pipeline);
                 let Ok(found) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(through)) else { return true };
                 let wanted = transformed(graph, &pipeline);

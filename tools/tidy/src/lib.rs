@@ -11,6 +11,7 @@ pub mod plain_text;
 pub mod prose;
 pub mod rust_text;
 pub mod stems;
+pub mod terms;
 pub mod tree;
 pub mod wording;
 

@@ -2,7 +2,7 @@
 //! guide.
 
 use jitopt_driver::World;
-use jitopt_tidy::{Tree, coverage, documents, layers, plain_text, prose, stems, wording};
+use jitopt_tidy::{Tree, coverage, documents, layers, plain_text, prose, stems, terms, wording};
 use std::path::Path;
 use std::sync::LazyLock;
 
@@ -79,6 +79,11 @@ fn prose_keeps_to_its_width() {
 #[test]
 fn words_are_ours() {
     none(wording::check(&TREE));
+}
+
+#[test]
+fn terms_are_standard() {
+    none(terms::check(&TREE));
 }
 
 #[test]

@@ -52,7 +52,7 @@ impl Smith {
 
     /// Two equal nodes that are random or have several results, and the difference of their
     /// results.
-    pub(super) fn twins(&mut self) {
+    pub(super) fn equal_nodes(&mut self) {
         let Some(x) = self.earlier(O::Tensor) else { return };
         let (none, no) = (self.constant(IValue::None), self.constant(IValue::Bool(false)));
         let (half, zero) = (self.constant(IValue::Float(0.5)), self.constant(IValue::Int(0)));

@@ -44,7 +44,7 @@ pub const NOT_IN_DOUBLES: &[(&str, &str)] = &[
 /// Why a case failed: a short reason that others may share, and the details.
 #[allow(dead_code, reason = "not every test tells why")]
 pub struct Failure {
-    /// What it is called.
+    /// The short reason.
     pub class: String,
     /// All of it.
     pub text: String,

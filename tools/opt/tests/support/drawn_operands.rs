@@ -31,7 +31,7 @@ pub enum Operand {
     Bools(Vec<bool>),
     Tensor(Spec),
     Tensors(Vec<Option<Spec>>),
-    /// What a node of this kind makes of operands: a packed weight.
+    /// The result of a node of this kind on operands: a packed weight.
     Made(String, Vec<Operand>),
 }
 

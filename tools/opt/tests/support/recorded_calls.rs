@@ -82,7 +82,7 @@ pub fn copied(value: &IValue) -> IValue {
     }
 }
 
-/// What a call gives in a release: that of the last pair that is not newer.
+/// The result of a call in a release: that of the last pair that is not newer.
 pub fn in_release(call: &Json, wanted: Release) -> Json {
     let pairs = call["results"].as_array().expect("pairs");
     let found = pairs.iter().rev().find(|pair| release(&pair[0]) <= wanted);

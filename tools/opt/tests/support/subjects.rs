@@ -75,7 +75,7 @@ impl Subject {
         Subject::new("a graph".to_owned(), graph, vec![tensor.into()], BTreeMap::new())
     }
 
-    /// A recorded graph, with its inputs or made up ones; none when it does not run.
+    /// A recorded graph with recorded or generated inputs; none if it does not run.
     fn recorded(path: &Path) -> Option<Subject> {
         let name = path.to_string_lossy().into_owned();
         let old = ["/1.3.1/", "/1.4.0/"].iter().any(|version| name.contains(version));

@@ -63,7 +63,7 @@ fn make(domain: &str) -> Vec<Choice> {
         "tensor" => tensors(&shapes(3, 3), &[Layout::Plain, Layout::Swapped, Layout::Broadcast, Layout::Gaps]),
         "small" => tensors(&[vec![], vec![0], vec![2], vec![1, 2], vec![2, 3]], &[Layout::Plain, Layout::Broadcast]),
         "pair" => pairs(),
-        // Whole numbers of which sums are exact.
+        // Integers whose sums are exact.
         "exact" => exact(&[vec![2, 1, 3], vec![2, 3], vec![3], vec![]], &[DType::Float, DType::Double]),
         "matrix" => exact(&[vec![1, 2], vec![2, 2], vec![2, 1], vec![0, 2]], &[DType::Float, DType::Long]),
         "summand" => exact(
@@ -95,7 +95,7 @@ fn shapes(rank: usize, extent: i64) -> Vec<Vec<i64>> {
 
 #[derive(Clone, Copy, PartialEq)]
 enum Layout {
-    /// In a row.
+    /// Contiguous.
     Plain,
     /// The dimensions in reverse order.
     Swapped,
@@ -118,7 +118,7 @@ fn tensor(dtype: DType, shape: &[i64], layout: Layout, from: usize) -> Tensor {
     match layout {
         Layout::Plain => base,
         Layout::Swapped => base.permute(&(0..shape.len()).rev().collect::<Vec<_>>()),
-        Layout::Broadcast => base.broadcast_to(shape).expect("ones are stretched"),
+        Layout::Broadcast => base.broadcast_to(shape).expect("ones are broadcast"),
         Layout::Gaps => (0..shape.len()).fold(base, |view, dim| view.narrow(dim, 0, shape[dim], 2)),
     }
 }
@@ -143,7 +143,7 @@ fn tensors(shapes: &[Vec<i64>], layouts: &[Layout]) -> Vec<Choice> {
     for &dtype in DTYPES {
         for shape in shapes {
             for (i, &layout) in layouts.iter().enumerate() {
-                // Elements of all types come in a row; in other layouts the arithmetic is the same.
+                // Elements of all types are drawn contiguous; in other layouts the arithmetic is the same.
                 if i > 0 && !matches!(dtype, DType::Bool | DType::Long | DType::Float) {
                     continue;
                 }
