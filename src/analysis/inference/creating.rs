@@ -37,10 +37,14 @@ fn range(call: &Call<'_>) -> Option<i64> {
 }
 
 /// The number of steps between floating point bounds, computed in doubles as PyTorch does. A closed
-/// range includes its end.
+/// range includes its end, and one of integers has integers as bounds; so has an open range of Long
+/// until 2.0.
 fn float_range(call: &Call<'_>, closed: bool) -> Option<i64> {
+    let dtype = call.int(&["dtype"]).and_then(DType::from_code);
+    let is_long = dtype == Some(DType::Long) && call.graph.release() < Release(2, 0);
+    let truncates = is_long || closed && dtype.is_some_and(|dtype| dtype.is_integral());
     let number = |name: &str, default: f64| match call.operand(name) {
-        Some(value) => call.float(value),
+        Some(value) => call.float(value).map(|x| if truncates { x.trunc() } else { x }),
         None => Some(default),
     };
     let steps = (number("end", 0.0)? - number("start", 0.0)?) / number("step", 1.0)?;

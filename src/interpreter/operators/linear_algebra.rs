@@ -452,6 +452,11 @@ fn trace(call: &Call) -> Answer {
 
 fn cdist(call: &Call) -> Answer {
     let (a, b) = (call.tensor("x1")?, call.tensor("x2")?);
+    for (name, x) in [("X1", &a), ("X2", &b)] {
+        check(x.dtype().is_float(), || {
+            format!("cdist only supports floating-point dtypes, {name} got: {}", x.dtype().name())
+        })?;
+    }
     check(a.rank() >= 2 && b.rank() >= 2, || "cdist only supports at least 2D tensors".to_owned())?;
     check(a.size(a.rank() - 1) == b.size(b.rank() - 1), || {
         format!(
