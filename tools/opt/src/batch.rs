@@ -1,13 +1,14 @@
 //! Batch processing: files are read, processed in parallel and written in the order in which they
 //! were given.
 
-use crate::arguments::Cli;
-use crate::callees::Calls;
+use crate::arguments::{Cli, JudgeArgs};
+use crate::exit::refuse;
 use crate::optimise::Outcome;
-use crate::{World, exit, help, stack};
+use crate::{World, exit, help};
 use jitopt_core::log::did_you_mean;
 use jitopt_core::ops::declared::Declared;
 use jitopt_core::pass::never_came_up;
+use jitopt_engine::{Calls, Error, Kind, Program, Workspace, stack};
 use rayon::prelude::*;
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -36,7 +37,9 @@ pub(crate) fn run(
             let _entered = declared.enter();
             work(name, text)
         }
-        Err(message) => Outcome { stderr: message.clone().into_bytes(), code: exit::USAGE, ..Outcome::default() },
+        Err(message) => {
+            Outcome { stderr: format!("error: {message}\n").into_bytes(), code: exit::USAGE, ..Outcome::default() }
+        }
     };
     let inputs: Vec<Named> = files.iter().map(|path| read(path, world)).collect();
     let outcomes: Vec<Outcome> = if cli.output.jobs > 1 && inputs.len() > 1 {
@@ -64,7 +67,7 @@ pub(crate) fn read(path: &Path, world: &mut World<'_>) -> Named {
     if path.as_os_str() == "-" {
         let mut text = Vec::new();
         let result = world.stdin.read_to_end(&mut text).map(|_| text);
-        let result = result.map_err(|error| format!("error: cannot read standard input: {error}\n"));
+        let result = result.map_err(|error| format!("cannot read standard input: {error}"));
         return ("<stdin>".to_owned(), result);
     }
     (path.display().to_string(), std::fs::read(world.path(path)).map_err(|error| unreadable(path, &error, world)))
@@ -72,23 +75,33 @@ pub(crate) fn read(path: &Path, world: &mut World<'_>) -> Named {
 
 /// The error message of an unreadable file.
 pub(crate) fn unreadable(path: &Path, error: &std::io::Error, world: &World<'_>) -> String {
-    let near = similar_file(path, world).filter(|_| error.kind() == std::io::ErrorKind::NotFound);
+    let near = Workspace::new(&world.cwd, &world.env, |_| {})
+        .similar_file(path)
+        .filter(|_| error.kind() == std::io::ErrorKind::NotFound);
     let word = path.to_str().filter(|_| error.kind() == std::io::ErrorKind::NotFound);
     let commands = help::subcommands();
     let command = word.and_then(|word| did_you_mean(word, commands.iter().map(String::as_str)));
     let near = near.map(|near| near.display().to_string()).or(command.map(|name| format!("jitopt {name}")));
     let near = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
-    format!("error: cannot read `{}`: {error}{near}\n", path.display())
+    format!("cannot read `{}`: {error}{near}", path.display())
 }
 
-/// A file beside `path` with a similar name, relative to the working directory.
-fn similar_file(path: &Path, world: &World<'_>) -> Option<PathBuf> {
-    let full = world.path(path);
-    let folder = full.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let names: Vec<String> =
-        std::fs::read_dir(folder).ok()?.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect();
-    let wanted = path.file_name()?.to_string_lossy();
-    did_you_mean(&wanted, names.iter().map(String::as_str)).map(|near| path.with_file_name(near))
+/// Reads the text of a graph, for the engine.
+pub(crate) fn program(path: &Path, world: &mut World<'_>) -> Result<Program, Error> {
+    let (_, text) = read(path, world);
+    let text = text.map_err(|message| Error::new(Kind::Misuse, message))?;
+    Ok(Program { path: path.to_owned(), text })
+}
+
+/// Refuses input that cannot be read twice, and results that depend on time: workers of a search
+/// must read the same graph and get the same results.
+pub(crate) fn refuse_jobs(jobs: usize, file: &Path, judge: &JudgeArgs) -> Result<(), Error> {
+    if jobs > 1 && (file.as_os_str() == "-" || judge.timeout.is_some()) {
+        return refuse(
+            "--jobs: every worker must read the same graph and get the same results; give a file, and remove --timeout",
+        );
+    }
+    Ok(())
 }
 
 /// Checks that every result has a place of its own.

@@ -1,65 +1,47 @@
 //! `jitopt bench`: measures a graph after one pipeline against the same graph after another one.
-//!
-//! A round runs both graphs, and a copy of as many bytes as the first one moves; a disturbance
-//! longer than a round affects all three. The speedup is the median of the ratios of the rounds.
 
-use crate::arguments::{BackendArgs, BenchArgs, RunArgs, RunSemantics, RunValues};
-use crate::bindings::bindings;
-use crate::cmd_run::{environment, make_up, read_graph, transform};
-use crate::given_values::{self, Given};
-use crate::optimise::{Refusal, refuse};
-use crate::paired::Middle;
-use crate::traffic::Traffic;
-use crate::{World, cmd_profile, exit, judging, panics, processor};
-use jitopt_core::interpreter::comparison::{Tolerance, differences};
-use jitopt_core::interpreter::profile::Profile;
-use jitopt_core::interpreter::{Environment, IValue, Machine};
-use jitopt_core::ir::Graph;
+use crate::arguments::BenchArgs;
+use crate::exit::{self, refuse};
+use crate::{World, batch};
 use jitopt_core::pass::Pipeline;
-use jitopt_core::runtime::CpuBackend;
-use jitopt_core::runtime::Prepared;
-use jitopt_core::runtime::backend::Request;
-use jitopt_core::tensor::storage::with_peak;
-use jitopt_core::tensor::{Precision, Tensor};
-use jitopt_core::text::{ParseOptions, parse};
-use jitopt_judge::sharing::{Copier, copies};
-use jitopt_judge::verdict::{fitting, leaves};
-use jitopt_passes::fuser::Tally;
-use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use jitopt_engine::{Bench, Error, Measured, judging, panics, processor, profiles};
+use serde_json::Value;
 use std::io::{IsTerminal, Write};
-use std::path::Path;
-use std::time::Instant;
-
-/// The copy kernel: one element read, one written.
-const COPY: &str = "graph(%x : Tensor):\n  %y : Tensor = aten::neg(%x)\n  return (%y)\n";
-/// Maximum number of bytes copied per round; beyond the caches the rate is constant.
-const MOST_COPIED: u64 = 256 << 20;
-/// Relative tolerance between the two results: enough for reordered sums of single precision.
-/// `validate` compares exactly.
-const TOLERANCE: f64 = 1e-3;
 
 pub(crate) fn run(args: &BenchArgs, world: &mut World<'_>) -> i32 {
     let result = panics::guard(|| bench(args, world));
-    judging::ended(result, world)
+    exit::ended(result, world)
 }
 
-fn bench(args: &BenchArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
-    processor::refuse_idle(&of_backend(args))?;
-    let pipeline = judging::pipeline(&args.passes, world)?;
+fn bench(args: &BenchArgs, world: &mut World<'_>) -> Result<i32, Error> {
+    processor::refuse_idle(&args.backend())?;
+    let pipeline = judging::pipeline(&args.passes, &mut world.workspace())?;
     let against = match &args.against {
-        Some(text) => judging::pipeline(text, world)?,
+        Some(text) => judging::pipeline(text, &mut world.workspace())?,
         None => unfused(&pipeline)?,
     };
     let is_one = args.files.len() == 1;
-    let profile = cmd_profile::asked_for(&args.seen, &[&against, &pipeline], is_one, world)?;
+    let profile =
+        profiles::asked_for(args.seen.profile.as_deref(), &[&against, &pipeline], is_one, &world.workspace())?;
+    let (pipelines, run) = ([&against, &pipeline], args.options());
+    let bench = Bench { run: &run, pipelines, profile: profile.as_ref(), rounds: args.runs };
+    let shown = std::io::stderr().is_terminal() && world.cwd.as_os_str().is_empty();
+    let mut progress = |round: u32| {
+        if shown {
+            let _ = write!(std::io::stderr(), "\r{round} of {} ", args.runs);
+        }
+    };
     let mut reports = Vec::new();
     for path in &args.files {
-        let report = Report::of(args, path, [&against, &pipeline], profile.as_ref(), world)?;
-        if !args.json {
-            world.print(report.table().as_bytes());
+        let program = batch::program(path, world)?;
+        let measured = Measured::of(&bench, &program, &mut progress, &mut world.workspace())?;
+        if shown {
+            let _ = write!(std::io::stderr(), "\r\x1b[K");
         }
-        reports.push(report.json());
+        if !args.json {
+            world.print(measured.table(&headline(args)).as_bytes());
+        }
+        reports.push(measured.json());
     }
     if args.json {
         world.print(format!("{}\n", Value::from(reports)).as_bytes());
@@ -67,363 +49,17 @@ fn bench(args: &BenchArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
     Ok(exit::YES)
 }
 
+/// A title that names both pipelines.
+fn headline(args: &BenchArgs) -> String {
+    let against =
+        args.against.as_ref().map_or("the same pipeline without `fuse`".to_owned(), |text| format!("`{text}`"));
+    format!("passes '{}' against {against}", args.passes)
+}
+
 /// The pipeline without its fusion passes.
-fn unfused(pipeline: &Pipeline) -> Result<Pipeline, Refusal> {
+fn unfused(pipeline: &Pipeline) -> Result<Pipeline, Error> {
     if pipeline.stages().iter().all(|stage| stage.pass.name != "fuse") {
         return refuse("--passes: the pipeline has no `fuse` to remove; give the baseline with --against");
     }
     Ok(pipeline.without("fuse"))
-}
-
-/// One of the two measured graphs.
-struct Contender {
-    graph: Graph,
-    env: Environment,
-    backend: Option<CpuBackend>,
-    traffic: Traffic,
-    peak: usize,
-    /// Kernels that one run launches, and groups that the interpreter runs instead.
-    launches: u64,
-    fallen_back: u64,
-    /// Seconds of the first run, which compiles the kernels.
-    first: f64,
-    tally: Tally,
-    times: Vec<f64>,
-}
-
-impl Contender {
-    fn new(
-        args: &BenchArgs,
-        path: &Path,
-        graph: &Graph,
-        pipeline: &Pipeline,
-        profile: Option<&Profile>,
-        bound: &BTreeMap<String, IValue>,
-        world: &mut World<'_>,
-    ) -> Result<Contender, Refusal> {
-        let run = as_run(args);
-        let (mut graph, mut env) = (graph.clone(), environment(&run, graph, world)?);
-        let mut copier = Copier::new(Precision::Typed);
-        env.bindings =
-            bound.iter().map(|(name, value)| (name.clone(), copier.copy(value))).collect::<BTreeMap<_, _>>().into();
-        transform(path, &mut graph, pipeline, &env, profile, false)?;
-        let backend = processor::backend(&run.semantics.backend, world);
-        let tally = Tally::of(&graph);
-        let (traffic, times) = (Traffic::default(), Vec::new());
-        Ok(Contender { graph, env, backend, traffic, peak: 0, launches: 0, fallen_back: 0, first: 0.0, tally, times })
-    }
-
-    /// Runs once to compile kernels, and once to count.
-    fn warm_up(&mut self, path: &Path, inputs: &[IValue]) -> Result<Vec<IValue>, Refusal> {
-        let stopped = |stop| (exit::NO, format!("error: {}: {stop}", path.display()));
-        let begin = Instant::now();
-        let inputs = &fitting(&self.graph, inputs);
-        machine(&self.graph, &self.env, self.backend.as_ref()).run(copied(inputs)).map_err(stopped)?;
-        self.first = begin.elapsed().as_secs_f64();
-        let counts = |backend: &Option<CpuBackend>| backend.as_ref().map(CpuBackend::counts).unwrap_or_default();
-        let before = counts(&self.backend);
-        let (graph, env, traffic) = (&self.graph, &self.env, &mut self.traffic);
-        let mut watched = machine(graph, env, self.backend.as_ref()).watched(traffic);
-        let (results, peak) = with_peak(|| watched.run(copied(inputs)));
-        let after = counts(&self.backend);
-        self.peak = peak;
-        (self.launches, self.fallen_back) = (after.launched - before.launched, after.fallen_back - before.fallen_back);
-        results.map_err(stopped)
-    }
-}
-
-fn machine<'a>(graph: &'a Graph, env: &'a Environment, backend: Option<&'a CpuBackend>) -> Machine<'a> {
-    let machine = Machine::new(graph, env);
-    match backend {
-        Some(backend) => machine.backed_by(backend),
-        None => machine,
-    }
-}
-
-/// Copies the inputs for one run: the program may write to them, and the next run needs the
-/// originals.
-fn copied(inputs: &[IValue]) -> Vec<IValue> {
-    copies(inputs, Precision::Typed)
-}
-
-/// The equivalent arguments of `run`.
-fn as_run(args: &BenchArgs) -> RunArgs {
-    RunArgs {
-        values: RunValues {
-            inputs: args.inputs.clone(),
-            args: args.args.clone(),
-            seed: args.seed,
-            shape: args.shape.clone(),
-            bind: args.bind.clone(),
-            bind_dir: args.bind_dir.clone(),
-            fill_unknown: args.fill_unknown.clone(),
-            ..RunValues::default()
-        },
-        semantics: RunSemantics {
-            torch: args.torch,
-            callee: args.callee.clone(),
-            backend: of_backend(args),
-            ..RunSemantics::default()
-        },
-        ..RunArgs::default()
-    }
-}
-
-/// The backend of the groups; compiled kernels by default.
-fn of_backend(args: &BenchArgs) -> BackendArgs {
-    BackendArgs { backend: args.backend.clone(), no_cache: args.no_cache, threads: args.threads }
-}
-
-/// The roofline: a copy of this many bytes, read and written together.
-enum Roof {
-    /// By a kernel, as groups are run.
-    Kernel(Box<Prepared>),
-    /// By the system's memory copy, where there is no compiler.
-    System(Vec<u8>, Vec<u8>),
-}
-
-impl Roof {
-    fn new(bytes: u64, backend: Option<&CpuBackend>) -> Roof {
-        let half = (bytes.min(MOST_COPIED) / 8).max(1) as usize;
-        let copy = parse(COPY.as_bytes(), ParseOptions::default()).expect("it is a graph").graph;
-        let operands = [IValue::Tensor(Tensor::from_elements(vec![1f32; half], &[half as i64]))];
-        let request = Request { section: &copy, name: "a copy", operands: &operands, release: (2, 15) };
-        match backend.and_then(|backend| backend.prepared(request).ok()) {
-            Some(prepared) => Roof::Kernel(Box::new(prepared)),
-            None => Roof::System(vec![1; half * 4], vec![0; half * 4]),
-        }
-    }
-
-    /// Bytes per second.
-    fn rate(&mut self) -> f64 {
-        let begin = Instant::now();
-        let bytes = match self {
-            Roof::Kernel(prepared) => prepared.launch().map_or(0, |_| prepared.bytes()),
-            Roof::System(from, to) => {
-                to.copy_from_slice(from);
-                2 * std::hint::black_box(&*to).len()
-            }
-        };
-        bytes as f64 / begin.elapsed().as_secs_f64()
-    }
-}
-
-/// The measurements of one graph.
-struct Report {
-    name: String,
-    /// A title that names both pipelines.
-    headline: String,
-    rows: Vec<Row>,
-    /// The speedup of the second one.
-    faster: Middle,
-    /// Whether both graphs are equal.
-    are_same: bool,
-    turns: usize,
-    /// Extra seconds of the first run compared with a later one, and the number of runs that
-    /// amortise them.
-    start: f64,
-    pays_after: Option<f64>,
-}
-
-struct Row {
-    name: &'static str,
-    time: Middle,
-    rate: Middle,
-    /// Fraction of the rate of a copy.
-    share: Middle,
-    contender: Contender,
-}
-
-impl Report {
-    fn of(
-        args: &BenchArgs,
-        path: &Path,
-        pipelines: [&Pipeline; 2],
-        profile: Option<&Profile>,
-        world: &mut World<'_>,
-    ) -> Result<Report, Refusal> {
-        let run = as_run(args);
-        let graph = read_graph(&run, path, world)?;
-        let (inputs, bound) = inputs(&run, path, &graph, world)?;
-        let mut two = Vec::new();
-        let mut results = Vec::new();
-        for pipeline in pipelines {
-            let mut contender = Contender::new(args, path, &graph, pipeline, profile, &bound, world)?;
-            results.push(IValue::tuple(leaves(&IValue::tuple(contender.warm_up(path, &inputs)?))));
-            two.push(contender);
-        }
-        compare(path, &results)?;
-        if let Some(backend) = &two[1].backend {
-            backend.remarks().iter().for_each(|remark| world.say(&format!("warning: {remark}")));
-        }
-        let roofs = take_turns(args, path, &mut two, &inputs, world)?;
-        Ok(Report::from(args, path, two, &roofs))
-    }
-
-    fn from(args: &BenchArgs, path: &Path, two: Vec<Contender>, roofs: &[f64]) -> Report {
-        let turns = roofs.len();
-        let are_same = two[0].graph.to_string() == two[1].graph.to_string();
-        let ratios = (0..turns).map(|i| two[0].times[i] / two[1].times[i]).collect();
-        let rows: Vec<Row> =
-            two.into_iter().zip(["against", "passes"]).map(|(c, name)| Row::new(name, c, roofs)).collect();
-        let (slow, fast) = (rows[0].time.median, rows[1].time.median);
-        let start = (rows[1].contender.first - fast).max(0.0);
-        let pays_after = (slow > fast && !are_same).then(|| (start / (slow - fast)).ceil());
-        let against =
-            args.against.as_ref().map_or("the same pipeline without `fuse`".to_owned(), |text| format!("`{text}`"));
-        let (name, headline) = (path.display().to_string(), format!("passes '{}' against {against}", args.passes));
-        Report { name, headline, rows, faster: Middle::of(ratios), are_same, turns, start, pays_after }
-    }
-
-    fn table(&self) -> String {
-        let mut text = format!(
-            "{}: {}\n\n| | ms | moved, kB | made, kB | peak, kB | GB/s | of the roof | operators | kernels | pointwise outside |\n\
-             | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n",
-            self.name, self.headline
-        );
-        self.rows.iter().for_each(|row| text += &row.markdown());
-        let Middle { median, low, high } = self.faster;
-        if self.are_same {
-            let ratio = format!("{median:.2}, {low:.2} to {high:.2} with 95 % confidence, {} rounds", self.turns);
-            return text + &format!("\nboth graphs are equal: their ratio ({ratio}) is the noise of this machine\n\n");
-        }
-        text += &match median < 1.0 {
-            true => format!("\n{:.2} times slower, {:.2} to {:.2}", 1.0 / median, 1.0 / high, 1.0 / low),
-            false => format!("\n{median:.2} times faster, {low:.2} to {high:.2}"),
-        };
-        text += &format!(" with 95 % confidence, {} rounds", self.turns);
-        text += &match self.pays_after {
-            Some(n) => format!("; the first run takes {:.1} ms more, amortised after {n} runs\n\n", self.start * 1e3),
-            None => format!("; the first run takes {:.1} ms more\n\n", self.start * 1e3),
-        };
-        text
-    }
-
-    fn json(&self) -> Value {
-        json!({
-            "graph": self.name,
-            "rows": self.rows.iter().map(Row::json).collect::<Vec<_>>(),
-            "same_graph": self.are_same,
-            "times_faster": middle(self.faster),
-            "turns": self.turns,
-            "first_run_s": self.start,
-            "pays_after_runs": self.pays_after,
-        })
-    }
-}
-
-impl Row {
-    fn new(name: &'static str, contender: Contender, roofs: &[f64]) -> Row {
-        let moved = contender.traffic.moved as f64;
-        let rates: Vec<f64> = contender.times.iter().map(|time| moved / time).collect();
-        let shares = rates.iter().zip(roofs).map(|(rate, roof)| rate / roof).collect();
-        let time = Middle::of(contender.times.clone());
-        Row { name, time, rate: Middle::of(rates), share: Middle::of(shares), contender }
-    }
-
-    fn markdown(&self) -> String {
-        let Contender { traffic, peak, launches, fallen_back, tally, .. } = &self.contender;
-        let (kb, ms) = (|bytes: u64| bytes as f64 / 1e3, |time: f64| time * 1e3);
-        let kernels = if *fallen_back > 0 { format!("{launches}, {fallen_back} not") } else { launches.to_string() };
-        format!(
-            "| {} | {:.3} ({:.3}–{:.3}) | {:.3} | {:.3} | {:.3} | {:.1} | {:.2} | {} | {kernels} | {} |\n",
-            self.name,
-            ms(self.time.median),
-            ms(self.time.low),
-            ms(self.time.high),
-            kb(traffic.moved),
-            kb(traffic.made),
-            kb(*peak as u64),
-            self.rate.median / 1e9,
-            self.share.median,
-            traffic.operators,
-            tally.outside.len(),
-        )
-    }
-
-    fn json(&self) -> Value {
-        let Contender { traffic, peak, launches, fallen_back, tally, .. } = &self.contender;
-        json!({
-            "name": self.name,
-            "time_s": middle(self.time),
-            "bytes_per_s": middle(self.rate),
-            "share_of_roof": middle(self.share),
-            "bytes_moved": traffic.moved,
-            "bytes_made": traffic.made,
-            "peak_bytes": peak,
-            "operators": traffic.operators,
-            "kernels_launched": launches,
-            "groups_fallen_back": fallen_back,
-            "pointwise_outside": tally.outside.len(),
-        })
-    }
-}
-
-fn middle(middle: Middle) -> Value {
-    json!({"median": middle.median, "low": middle.low, "high": middle.high})
-}
-
-/// The inputs from files beside the graph or from flags, with the missing ones generated on
-/// request; and contents that the text omits.
-#[allow(clippy::type_complexity, reason = "it is used in one place")]
-fn inputs(
-    run: &RunArgs,
-    path: &Path,
-    graph: &Graph,
-    world: &mut World<'_>,
-) -> Result<(Vec<IValue>, BTreeMap<String, IValue>), Refusal> {
-    let given = Given::read(run, path, world)?;
-    let mut env = environment(run, graph, world)?;
-    env.bindings = bindings(run, graph, &env, world)?.into();
-    let mut inputs = given_values::inputs(run, graph, &given, &env)?;
-    make_up(run, graph, &env, &given, &mut inputs, world)?;
-    Ok((given_values::complete(graph, inputs, &given)?, env.bindings.take()))
-}
-
-/// Refuses to time graphs whose results differ.
-fn compare(path: &Path, results: &[IValue]) -> Result<(), Refusal> {
-    let found = differences(&results[0], &results[1], Tolerance::of(TOLERANCE, TOLERANCE), "out");
-    match found.first() {
-        None => Ok(()),
-        Some(first) => {
-            let path = path.display();
-            Err((
-                exit::MISMATCH,
-                format!("error: {path}: results differ: {first}\n  run `jitopt validate` for details"),
-            ))
-        }
-    }
-}
-
-/// Runs both graphs and the copy alternately; returns the rates of the copy, in bytes per second.
-fn take_turns(
-    args: &BenchArgs,
-    path: &Path,
-    two: &mut [Contender],
-    inputs: &[IValue],
-    world: &World<'_>,
-) -> Result<Vec<f64>, Refusal> {
-    let shown = std::io::stderr().is_terminal() && world.cwd.as_os_str().is_empty();
-    let mut roof = Roof::new(two[1].traffic.moved, two[1].backend.as_ref());
-    roof.rate();
-    let mut roofs = Vec::new();
-    for turn in 0..args.runs {
-        if shown {
-            let _ = write!(std::io::stderr(), "\r{turn} of {} ", args.runs);
-        }
-        for contender in &mut *two {
-            let mut machine = machine(&contender.graph, &contender.env, contender.backend.as_ref());
-            let inputs = copied(&fitting(&contender.graph, inputs));
-            let begin = Instant::now();
-            let ran = machine.run(inputs);
-            let time = begin.elapsed().as_secs_f64();
-            ran.map_err(|stop| (exit::NO, format!("error: {}: {stop}", path.display())))?;
-            contender.times.push(time);
-        }
-        roofs.push(roof.rate());
-    }
-    if shown {
-        let _ = write!(std::io::stderr(), "\r\x1b[K");
-    }
-    Ok(roofs)
 }

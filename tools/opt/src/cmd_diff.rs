@@ -1,22 +1,20 @@
 //! `jitopt diff`: the structural differences of two graphs.
 
-use crate::arguments::{DiffArgs, RunArgs, RunSemantics};
-use crate::callees;
-use crate::cmd_run::read_graph;
-use crate::judging;
-use crate::optimise::{Refusal, refuse};
-use crate::{World, exit, panics};
+use crate::arguments::DiffArgs;
+use crate::exit::{self, refuse};
+use crate::{World, batch};
 use jitopt_core::ir::Graph;
 use jitopt_core::pass::{self, Session};
 use jitopt_core::report::{Change, compare};
 use jitopt_core::text::ParseOptions;
+use jitopt_engine::{Error, Kind, judging, load_callees, panics};
 use similar::TextDiff;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 pub(crate) fn run(args: &DiffArgs, world: &mut World<'_>) -> i32 {
     let result = panics::guard(|| diff(args, world));
-    judging::ended(result, world)
+    exit::ended(result, world)
 }
 
 /// The two files, and whether Git is the caller: Git takes any exit code but 0 for a crash.
@@ -28,7 +26,7 @@ struct Sides {
 
 /// Git passes `PATH OLD-FILE OLD-HEX OLD-MODE NEW-FILE NEW-HEX NEW-MODE`, with two more for a
 /// renamed file; a missing file is `/dev/null`.
-fn sides(args: &DiffArgs) -> Result<Sides, Refusal> {
+fn sides(args: &DiffArgs) -> Result<Sides, Error> {
     let file = |i: usize| Some(args.files[i].clone()).filter(|path| path.as_os_str() != "/dev/null");
     match (args.files.len(), args.passes.is_some()) {
         (1, true) => Ok(Sides { before: file(0), after: None, git: false }),
@@ -42,11 +40,13 @@ fn sides(args: &DiffArgs) -> Result<Sides, Refusal> {
     }
 }
 
-fn diff(args: &DiffArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
+fn diff(args: &DiffArgs, world: &mut World<'_>) -> Result<i32, Error> {
     let sides = sides(args)?;
     let (before, after) = match graphs(args, &sides, world) {
         // Git stops at the first file on which a diff driver fails.
-        Err((exit::PARSE, why)) if sides.git => return as_text(args, &sides, &why, world),
+        Err(error) if sides.git && error.kind == Kind::Unparsable => {
+            return as_text(args, &sides, &error.message, world);
+        }
         graphs => graphs?,
     };
     let changes = compare(&before, &after, !args.ignore_types);
@@ -60,7 +60,7 @@ fn diff(args: &DiffArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
     Ok(if changes.is_empty() || sides.git { exit::YES } else { exit::NO })
 }
 
-fn graphs(args: &DiffArgs, sides: &Sides, world: &mut World<'_>) -> Result<(Graph, Graph), Refusal> {
+fn graphs(args: &DiffArgs, sides: &Sides, world: &mut World<'_>) -> Result<(Graph, Graph), Error> {
     let before = read(args, sides.before.as_deref(), world)?;
     let after = match &args.passes {
         Some(passes) => transformed(args, passes, &before, world)?,
@@ -70,7 +70,7 @@ fn graphs(args: &DiffArgs, sides: &Sides, world: &mut World<'_>) -> Result<(Grap
 }
 
 /// A textual diff, as Git would print it, if one of the files is not a graph.
-fn as_text(args: &DiffArgs, sides: &Sides, why: &str, world: &mut World<'_>) -> Result<i32, Refusal> {
+fn as_text(args: &DiffArgs, sides: &Sides, why: &str, world: &mut World<'_>) -> Result<i32, Error> {
     let text = |path: &Option<PathBuf>| match path.as_ref().map(|path| std::fs::read(world.path(path))) {
         None => Ok(String::new()),
         Some(Ok(bytes)) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
@@ -85,22 +85,21 @@ fn as_text(args: &DiffArgs, sides: &Sides, why: &str, world: &mut World<'_>) -> 
     Ok(exit::YES)
 }
 
-fn read(args: &DiffArgs, path: Option<&Path>, world: &mut World<'_>) -> Result<Graph, Refusal> {
-    let semantics = RunSemantics { torch: args.torch, no_verify: true, ..RunSemantics::default() };
+fn read(args: &DiffArgs, path: Option<&Path>, world: &mut World<'_>) -> Result<Graph, Error> {
     match path {
-        Some(path) => read_graph(&RunArgs { semantics, ..RunArgs::default() }, path, world),
+        Some(path) => batch::program(path, world)?.graph(args.torch, &mut world.workspace()),
         None => Ok(Graph::new()),
     }
 }
 
-fn transformed(args: &DiffArgs, passes: &str, before: &Graph, world: &mut World<'_>) -> Result<Graph, Refusal> {
-    let pipeline = judging::pipeline(passes, world)?;
+fn transformed(args: &DiffArgs, passes: &str, before: &Graph, world: &mut World<'_>) -> Result<Graph, Error> {
+    let pipeline = judging::pipeline(passes, &mut world.workspace())?;
     let options = ParseOptions { release: args.torch };
-    let callees = callees::load_all(&args.callee, true, options, world)?;
+    let callees = load_callees(&args.callee, true, options, &mut world.workspace())?;
     let mut session = Session { callees, ..Session::default() };
     let mut after = before.clone();
     let ran = pass::run(&mut after, &pipeline, &mut session, &mut []);
-    ran.map_err(|error| (exit::of(&error), format!("error: {}: {error}", args.files[0].display())))?;
+    ran.map_err(|error| Error::of_passes(&args.files[0], &error))?;
     Ok(after)
 }
 

@@ -1,22 +1,21 @@
 //! `jitopt lint`: reports known PyTorch miscompilations that affect a graph.
 
-use crate::arguments::{LintArgs, RunArgs, RunSemantics};
-use crate::cmd_run::read_graph;
-use crate::judging;
-use crate::optimise::{Refusal, refuse};
-use crate::{World, exit, panics};
+use crate::arguments::LintArgs;
+use crate::exit::{self, refuse};
+use crate::{World, batch};
 use jitopt_core::ir::Graph;
 use jitopt_core::lint::{Findings, LINTS, Lint, lint};
 use jitopt_core::log::did_you_mean;
 use jitopt_core::verify;
+use jitopt_engine::{Error, panics};
 use std::path::{Path, PathBuf};
 
 pub(crate) fn run(args: &LintArgs, world: &mut World<'_>) -> i32 {
     let result = panics::guard(|| lint_files(args, world));
-    judging::ended(result, world)
+    exit::ended(result, world)
 }
 
-fn lint_files(args: &LintArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
+fn lint_files(args: &LintArgs, world: &mut World<'_>) -> Result<i32, Error> {
     let lints = chosen(args)?;
     if args.list {
         world.print(listed(&lints).as_bytes());
@@ -26,8 +25,8 @@ fn lint_files(args: &LintArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
     let files = if args.files.is_empty() { &stdin[..] } else { &args.files };
     let mut clean = true;
     for path in files {
-        let semantics = RunSemantics { torch: args.torch, no_verify: true, ..RunSemantics::default() };
-        let graph = read_graph(&RunArgs { semantics, ..RunArgs::default() }, path, world)?;
+        let program = batch::program(path, world)?;
+        let graph = program.graph(args.torch, &mut world.workspace())?;
         let findings = lint(&graph, &lints);
         clean &= findings.lints.is_empty();
         let text = if args.json { json(path, &graph, &findings) } else { text(path, &graph, &findings) };
@@ -37,7 +36,7 @@ fn lint_files(args: &LintArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
 }
 
 /// The selected lints: the named ones, limited to those of a release, without the skipped ones.
-fn chosen(args: &LintArgs) -> Result<Vec<&'static Lint>, Refusal> {
+fn chosen(args: &LintArgs) -> Result<Vec<&'static Lint>, Error> {
     for name in args.only.iter().chain(&args.skip) {
         if !LINTS.iter().any(|lint| lint.name == name) {
             let near = did_you_mean(name, LINTS.iter().map(|lint| lint.name));

@@ -1,39 +1,18 @@
 //! `jitopt run`: runs a graph on given or generated values.
 
 use crate::arguments::RunArgs;
-use crate::bindings::bindings;
-use crate::callees::{self, Calls};
-use crate::cmd_profile;
-use crate::given_values::{self, Given};
-use crate::gradient_run::{nested_in, num_leaves};
-use crate::judging;
-use crate::named_values::Except;
-use crate::observing::VerifyEach;
-use crate::onlooker::Onlooker;
-use crate::optimise::{Refusal, refuse, warn_of_uncalled};
-use crate::verdicts::{self, Expectations};
-use crate::{World, batch, exit, gradient_run, kernel_table, panics, processor, reporting, several};
-use jitopt_core::interpreter::content_names::ContentNames;
+use crate::exit::{self, refuse};
+use crate::{World, batch, several};
 use jitopt_core::interpreter::description::{Described, describe};
 use jitopt_core::interpreter::files::{Tensors, write_npz, write_safetensors};
-use jitopt_core::interpreter::generator::{Generator, Style};
-use jitopt_core::interpreter::literal_values::spelled;
 use jitopt_core::interpreter::profile::Profile;
-use jitopt_core::interpreter::{Environment, IValue, Machine, Reason, Stop};
-use jitopt_core::ir::Graph;
-use jitopt_core::pass::{self, Pipeline, Session};
-use jitopt_core::runtime::CpuBackend;
-use jitopt_core::tensor::Precision;
-use jitopt_core::text::extract::looks_like_log;
-use jitopt_core::text::{ParseOptions, parse};
-use jitopt_core::types::{Type, TypeKind};
-use jitopt_core::verify;
-use jitopt_passes::differentiate::function_graph;
-use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use jitopt_core::interpreter::{IValue, Reason, Stop};
+use jitopt_core::pass::Pipeline;
+use jitopt_engine::{Compared, Error, GradientRun, KernelTable, Kind, Ran, Run};
+use jitopt_engine::{judging, panics, processor, profiles};
+use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 pub(crate) fn run(args: &RunArgs, world: &mut World<'_>) -> i32 {
     if args.checks.coverage || args.files.len() < 2 && args.output_dir.is_none() {
@@ -42,10 +21,7 @@ pub(crate) fn run(args: &RunArgs, world: &mut World<'_>) -> i32 {
     match refuse_shared_files(args) {
         Ok(()) if args.files.len() == 1 => run_alone(&alone(args, &args.files[0]), world),
         Ok(()) => several::each(&args.files, args.jobs, world, |file, world| run_alone(&alone(args, file), world)),
-        Err((code, message)) => {
-            world.say(&message);
-            code
-        }
+        Err(error) => exit::failed(&error, world),
     }
 }
 
@@ -59,7 +35,7 @@ fn alone(args: &RunArgs, file: &Path) -> RunArgs {
 }
 
 /// Refuses flags that would make several graphs write to one file, or read what belongs to one.
-fn refuse_shared_files(args: &RunArgs) -> Result<(), Refusal> {
+fn refuse_shared_files(args: &RunArgs) -> Result<(), Error> {
     if args.files.is_empty() {
         return refuse("--output-dir: give the graphs as files");
     }
@@ -87,19 +63,87 @@ fn refuse_shared_files(args: &RunArgs) -> Result<(), Refusal> {
 }
 
 fn run_alone(args: &RunArgs, world: &mut World<'_>) -> i32 {
-    let result =
-        match panics::guard(|| if args.checks.coverage { kernel_table::run(args, world) } else { one(args, world) }) {
-            Ok(result) => result,
-            Err(message) => Err((exit::BUG, format!("error: a bug in jitopt: {message}"))),
-        };
-    result.unwrap_or_else(|(code, message)| {
-        world.say(&message);
-        code
-    })
+    let result = panics::guard(|| if args.checks.coverage { coverage(args, world) } else { one(args, world) });
+    exit::ended(result, world)
+}
+
+/// `--coverage`: reads all files and prints the table. Unreadable files are reported and decide the
+/// exit code.
+fn coverage(args: &RunArgs, world: &mut World<'_>) -> Result<i32, Error> {
+    refuse_others(args)?;
+    let files = if args.files.is_empty() { vec![PathBuf::from("-")] } else { args.files.clone() };
+    let (mut table, mut code) = (KernelTable::default(), exit::YES);
+    for path in &files {
+        let graph =
+            batch::program(path, world).and_then(|program| program.graph(args.semantics.torch, &mut world.workspace()));
+        match graph {
+            Ok(graph) => table.add(&graph),
+            Err(error) => {
+                let failed = exit::failed(&error, world);
+                code = if code == exit::YES { failed } else { code };
+            }
+        }
+    }
+    world.print(table.to_string().as_bytes());
+    Ok(code)
+}
+
+fn refuse_others(args: &RunArgs) -> Result<(), Error> {
+    let (values, checks, semantics) = (&args.values, &args.checks, &args.semantics);
+    let flags = [
+        ("--inputs", values.inputs.is_some()),
+        ("--args", values.args.is_some()),
+        ("--outputs", values.outputs.is_some()),
+        ("--seed", values.seed.is_some()),
+        ("--shape", !values.shape.is_empty()),
+        ("--bind", !values.bind.is_empty()),
+        ("--bind-dir", values.bind_dir.is_some()),
+        ("--fill-unknown", values.fill_unknown.is_some()),
+        ("--replay", !values.replay.is_empty()),
+        ("--expect", !checks.expect.is_empty()),
+        ("--assert-finite", checks.assert_finite),
+        ("--steps", checks.steps),
+        ("--max-steps", checks.max_steps.is_some()),
+        ("--timeout", checks.timeout.is_some()),
+        ("--f64", semantics.f64),
+        ("--callee", !semantics.callee.is_empty()),
+        ("--passes", semantics.passes.is_some()),
+        ("--profile", semantics.seen.profile.is_some()),
+    ];
+    match flags.iter().find(|(_, given)| *given) {
+        Some((flag, _)) => refuse(format_args!("{flag}: --coverage runs nothing")),
+        None => Ok(()),
+    }
+}
+
+/// Whether gradients are requested.
+fn wants_gradients(args: &RunArgs) -> bool {
+    args.values.grads.is_some() || args.values.grad_outputs.is_some() || !args.checks.expect_grads.is_empty()
+}
+
+/// Refuses flags that name values of the original graph: the forward and backward graphs have other
+/// values.
+fn refuse_of_original(args: &RunArgs) -> Result<(), Error> {
+    let checks = &args.checks;
+    let asked = [
+        ("--replay", !args.values.replay.is_empty()),
+        ("--expect '%V=FILE'", checks.expect.iter().any(|text| text.starts_with('%') || text.contains("/%"))),
+        ("--record-profile", checks.record_profile.is_some()),
+        ("--merge-profile", !checks.merge_profile.is_empty()),
+        ("--profile", args.semantics.seen.profile.is_some()),
+        ("--trace-bailouts", checks.trace_bailouts),
+        ("--coverage", checks.coverage),
+    ];
+    match asked.iter().find(|(_, is_asked)| *is_asked) {
+        Some((flag, _)) => refuse(format_args!(
+            "{flag} refers to the original graph, but gradients are computed by two derived graphs; `jitopt --passes='differentiate'` prints them"
+        )),
+        None => Ok(()),
+    }
 }
 
 /// Refuses combinations of flags that have no effect or contradict each other.
-fn refuse_nonsense(args: &RunArgs) -> Result<(), Refusal> {
+fn refuse_nonsense(args: &RunArgs) -> Result<(), Error> {
     let (values, checks, semantics) = (&args.values, &args.checks, &args.semantics);
     if args.files.len() > 1 {
         return refuse(format_args!("{} graphs are given, but `run` takes one", args.files.len()));
@@ -123,7 +167,7 @@ fn refuse_nonsense(args: &RunArgs) -> Result<(), Refusal> {
     if semantics.backend.backend == "cpu" && checks.coverage {
         return refuse("--coverage: no kernel runs; remove --backend=cpu");
     }
-    processor::refuse_idle(&semantics.backend)?;
+    processor::refuse_idle(&semantics.backend.options())?;
     for (name, x) in [("--rtol", checks.rtol), ("--atol", checks.atol)] {
         if x.is_some_and(|x| x.is_nan() || x < 0.0) {
             return refuse(format_args!("{name}: expected a non-negative number"));
@@ -135,273 +179,72 @@ fn refuse_nonsense(args: &RunArgs) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn one(args: &RunArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
+fn one(args: &RunArgs, world: &mut World<'_>) -> Result<i32, Error> {
     refuse_nonsense(args)?;
-    let pipeline = judging::optional_pipeline(args.semantics.passes.as_deref(), world)?;
+    let options = args.options();
+    let pipeline = judging::optional_pipeline(args.semantics.passes.as_deref(), &mut world.workspace())?;
     let passes: Vec<&Pipeline> = pipeline.iter().collect();
-    let profile = cmd_profile::asked_for(&args.semantics.seen, &passes, true, world)?;
+    let profile = profiles::asked_for(args.semantics.seen.profile.as_deref(), &passes, true, &world.workspace())?;
     let path = args.files.first().cloned().unwrap_or_else(|| PathBuf::from("-"));
-    let mut graph = read_graph(args, &path, world)?;
-    let given = Given::read(args, &path, world)?.bound_for(&graph);
-    let mut env = environment(args, &graph, world)?;
-    env.bindings = bindings(args, &graph, &env, world)?.into();
-    let time = args.checks.timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    env.deadline = time.and_then(|left| Instant::now().checked_add(left));
-    if gradient_run::is_asked_for(args) {
-        return gradient_run::run(args, &path, graph, &given, env, world);
+    let program = batch::program(&path, world)?;
+    let run = Run::read(&options, &program, &mut world.workspace())?;
+    if wants_gradients(args) {
+        refuse_of_original(args)?;
+        let ran = run.gradients(pipeline, &mut world.workspace())?;
+        return finish_gradients(args, &path, ran, world);
     }
-    let mut stats = BTreeMap::new();
-    let types: Vec<Type> = graph.results(graph.root()).map(|result| graph.ty(result)).collect();
-    if let Some(pipeline) = &pipeline {
-        stats = transform(&path, &mut graph, pipeline, &env, profile.as_ref(), args.semantics.no_verify)?;
-    }
-    if let Some(passes) = cmd_profile::instrumenting(args, &graph) {
-        let pipeline = judging::pipeline(passes, world)?;
-        transform(&path, &mut graph, &pipeline, &env, None, args.semantics.no_verify)?;
-    }
-    let (inputs, all_given) = inputs(args, &graph, &given, &env, world)?;
-    let mut expectations = Expectations::read(args, &graph, world)?;
-    let backend = processor::backend(&args.semantics.backend, world);
-    let held = inputs.clone();
-    // Recording starts only now: generating inputs runs the graph.
-    cmd_profile::begin(args, &graph, &env)?;
-    env.departures.replace(args.checks.trace_bailouts.then(Vec::new));
-    let ran = watched_run(args, &graph, &env, inputs, &mut expectations, backend.as_ref(), world)?;
-    expectations.note_params(&graph, held);
-    for departure in env.departures.take().into_iter().flatten() {
-        world.say(&format!("bailout: {departure}"));
-    }
-    tell_side_effects(&env, world);
-    processor::tell_of_groups(backend.as_ref(), world);
+    let mut ran = run.run(pipeline.as_ref(), profile.as_ref(), &mut world.workspace())?;
     // Counters follow an error, which would be lost before a table.
-    let ended = ran.map_err(|stop| stopped(&path, &stop, all_given, world));
-    processor::tell_of_counts(backend.as_ref(), args.semantics.stats.as_deref(), stats, world);
+    let ended = std::mem::replace(&mut ran.results, Ok(Vec::new()));
+    let ended = ended.map_err(|stop| stopped(&path, &stop, ran.all_given, world));
+    let stats = std::mem::take(&mut ran.stats);
+    let format = args.semantics.stats.as_deref();
+    processor::tell_of_counts(ran.backend.as_ref(), format, stats, &mut world.workspace());
     let results = match ended {
         Ok(results) => results,
         Err(code) => return Ok(code),
     };
-    cmd_profile::end(args, &env, world)?;
+    let profile = ran.profile(&world.workspace())?;
+    if let (Some(path), Some(profile)) = (&args.checks.record_profile, profile) {
+        write_profile(args, path, &profile, world)?;
+    }
     if args.checks.only_profile && args.checks.expect.is_empty() && args.values.outputs.is_none() {
         return Ok(exit::YES);
     }
-    finish(args, &given, &expectations, in_tuples(&types, results), world)
+    finish(args, &ran, results, world)
 }
 
-/// Restores the tuples that the graph returned before passes flattened them.
-fn in_tuples(types: &[Type], results: Vec<IValue>) -> Vec<IValue> {
-    let number: usize = types.iter().map(|&ty| num_leaves(ty)).sum();
-    let are_apart = results.len() != types.len() && results.len() == number;
-    if !are_apart {
-        return results;
+/// Writes a recorded profile.
+fn write_profile(args: &RunArgs, path: &Path, profile: &Profile, world: &mut World<'_>) -> Result<(), Error> {
+    let is_stdout = path.as_os_str() == "-";
+    if is_stdout {
+        world.print(profile.to_json().as_bytes());
+    } else {
+        let written = std::fs::write(world.path(path), profile.to_json());
+        written.or_else(|error| refuse(format_args!("cannot write `{}`: {error}", path.display())))?;
     }
-    let mut flat = results.into_iter();
-    types.iter().map(|&ty| nested_in(ty, &mut flat)).collect()
-}
-
-/// The inputs, and whether none of them is generated.
-pub(crate) fn inputs(
-    args: &RunArgs,
-    graph: &Graph,
-    given: &Given,
-    env: &Environment,
-    world: &mut World<'_>,
-) -> Result<(Vec<IValue>, bool), Refusal> {
-    let mut inputs = given_values::inputs(args, graph, given, env)?;
-    let all_given = inputs.iter().all(Option::is_some);
-    make_up(args, graph, env, given, &mut inputs, world)?;
-    let inputs = given_values::complete(graph, inputs, given)?;
-    given_values::warn_of_contradictions(graph, inputs.iter(), world);
-    Ok((inputs, all_given))
-}
-
-/// Reads and verifies a graph.
-pub(crate) fn read_graph(args: &RunArgs, path: &Path, world: &mut World<'_>) -> Result<Graph, Refusal> {
-    let (name, text) = batch::read(path, world);
-    let text = text.map_err(|message| (exit::USAGE, message))?;
-    let parsed = parse(&text, options(args)).map_err(|diagnostics| {
-        let log = looks_like_log(&text).map_or(String::new(), |kind| format!("  {kind}\n"));
-        (exit::PARSE, reporting::render(&name, &text, &diagnostics, world.colour) + &log)
-    })?;
-    if !parsed.warnings.is_empty() {
-        world.say(&reporting::render(&name, &text, &parsed.warnings, world.colour));
+    if args.checks.only_profile {
+        let seen = profile.places.iter().filter(|place| place.times > 0).count();
+        let (all, runs) = (profile.places.len(), profile.runs);
+        let plural = if runs == 1 { "" } else { "s" };
+        let name = if is_stdout { "<stdout>".to_owned() } else { path.display().to_string() };
+        world.say(&format!("{name}: {runs} run{plural}, tensors observed at {seen} of {all} profile nodes"));
     }
-    // Warnings are not shown here; a graph with errors is refused whatever flags say, since nothing
-    // can run it.
-    let report = verify::verify_structure_only(&parsed.graph);
-    if report.has_errors() {
-        return Err((exit::VERIFY, format!("{name}:\n{}", verify::render(&parsed.graph, &report))));
-    }
-    Ok(parsed.graph)
-}
-
-fn options(args: &RunArgs) -> ParseOptions {
-    ParseOptions { release: args.semantics.torch }
-}
-
-pub(crate) fn environment(args: &RunArgs, graph: &Graph, world: &mut World<'_>) -> Result<Environment, Refusal> {
-    let mut env = Environment::default();
-    let semantics = &args.semantics;
-    env.precision = if semantics.f64 { Precision::Double } else { Precision::Typed };
-    env.release = semantics.torch;
-    env.seed = args.values.seed.unwrap_or(0);
-    if let Some(how) = &args.values.fill_unknown {
-        let (invent, seed) = given_values::fill_unknown(how)?;
-        (env.invent, env.invent_seed) = (Some(invent), seed);
-    }
-    env.max_steps = args.checks.max_steps;
-    let mut graphs = callees::load_all(&semantics.callee, semantics.no_verify, options(args), world)?;
-    let mut calls = Calls::default();
-    calls.add(graph);
-    if !graphs.is_empty() {
-        warn_of_uncalled(&graphs, calls.clone(), world);
-    }
-    graphs.values().for_each(|callee| calls.add(callee));
-    // The interpreter looks up qualified names; users may give short ones, as for `inline`.
-    for names in calls.each() {
-        let given = names.iter().find_map(|name| graphs.get(name)).cloned();
-        let known = || names.first().and_then(|name| function_graph(graph.release(), name));
-        if let (Some(callee), Some(whole)) = (given.or_else(known), names.first()) {
-            graphs.entry(whole.clone()).or_insert(callee);
-        }
-    }
-    env.content_names = ContentNames::of(graph, &graphs).into();
-    env.callees = graphs.into();
-    Ok(env)
-}
-
-pub(crate) fn transform(
-    path: &Path,
-    graph: &mut Graph,
-    pipeline: &Pipeline,
-    env: &Environment,
-    profile: Option<&Profile>,
-    no_verify: bool,
-) -> Result<BTreeMap<String, u64>, Refusal> {
-    let (callees, profile) = ((*env.callees).clone(), profile.cloned().map(Rc::new));
-    let mut session = Session { callees, profile, deadline: env.deadline, ..Session::default() };
-    let mut verifier = VerifyEach;
-    let mut observers: Vec<&mut dyn pass::Observer> = Vec::new();
-    if !no_verify {
-        observers.push(&mut verifier);
-    }
-    let ran = pass::run(graph, pipeline, &mut session, &mut observers);
-    ran.map_err(|error| (exit::of(&error), format!("error: {}: {error}", path.display())))?;
-    Ok(session.stats.into_iter().collect())
-}
-
-/// Generates missing inputs and unbound contents, and notes them.
-pub(crate) fn make_up(
-    args: &RunArgs,
-    graph: &Graph,
-    env: &Environment,
-    given: &Given,
-    inputs: &mut Vec<Option<IValue>>,
-    world: &mut World<'_>,
-) -> Result<(), Refusal> {
-    let shapes = given_values::shapes(args, graph, &env.callees, inputs)?;
-    let unknown = env.invent.is_some();
-    let Some(seed) = args.values.seed.or(unknown.then_some(env.invent_seed)) else { return Ok(()) };
-    if args.values.seed.is_none() && inputs.iter().any(Option::is_none) {
-        return Ok(());
-    }
-    let missing: Vec<usize> = (0..inputs.len()).filter(|&i| inputs[i].is_none()).collect();
-    // Without parameters the seed is only used by random operators.
-    if missing.is_empty() && !unknown && inputs.is_empty() {
-        return Ok(());
-    }
-    if missing.is_empty() && !unknown {
-        return refuse("--seed: all inputs are given, so none is generated");
-    }
-    let style = args.values.style.as_deref().and_then(Style::named).unwrap_or_default();
-    let generator = Generator { seed, style, shapes, hints: given.hints(graph) };
-    let made = generator.complete(graph, env, std::mem::take(inputs));
-    if env.is_late() {
-        return Err((
-            exit::BUDGET,
-            "error: the time limit was reached while inputs were generated; give inputs, or raise --timeout".to_owned(),
-        ));
-    }
-    for i in missing {
-        if let (Some(param), Some(Some(value))) = (graph.params(graph.root()).nth(i), made.get(i)) {
-            world.say(&format!("note: %{} is generated: {}", graph.name(param), verdicts::summary(value)));
-        }
-    }
-    *inputs = made;
     Ok(())
 }
 
-/// Runs the graph with an observer.
-#[allow(clippy::type_complexity, reason = "a refusal is a mistake of the user, a stop a result")]
-fn watched_run(
-    args: &RunArgs,
-    graph: &Graph,
-    env: &Environment,
-    inputs: Vec<IValue>,
-    expectations: &mut Expectations,
-    backend: Option<&CpuBackend>,
-    world: &mut World<'_>,
-) -> Result<Result<Vec<IValue>, Stop>, Refusal> {
-    let replayed = given_values::replayed(args, graph, env, world)?;
-    let mut sections = expectations.sections().clone();
-    sections.extend(replayed.iter().flat_map(|(named, _)| &named.way));
-    let except = backend.map(|backend| Except { backend, sections });
-    let mut onlooker = Onlooker::new(args, graph, replayed, expectations.values(), world.stderr);
-    onlooker.deadline = env.deadline;
-    let mut machine = Machine::new(graph, env).watched(&mut onlooker);
-    if let Some(backend) = &except {
-        machine = machine.backed_by(backend);
-    }
-    let ran = machine.run(inputs);
-    let (unreached, seen) = onlooker.end();
-    expectations.found = seen;
-    if ran.is_ok() {
-        unreached.iter().for_each(|name| world.say(&format!("warning: --replay %{name}: the run did not reach it")));
-    }
-    Ok(ran)
-}
-
-/// Prints the program's output and warnings, and notes the generated contents.
-pub(crate) fn tell_side_effects(env: &Environment, world: &mut World<'_>) {
-    for text in [env.warned.borrow(), env.printed.borrow()] {
-        if !text.is_empty() {
-            world.say(&text);
-        }
-    }
-    if let Some(text) = &*env.ambiguity.borrow() {
-        world.say(&format!("note: {text}"));
-    }
-    let bindings = env.bindings.borrow();
-    for (name, ty) in env.invented.borrow().iter() {
-        // An unbound list without elements in the text is an empty list.
-        let otherwise =
-            if matches!(ty.kind(), TypeKind::List(_)) { "an empty list".to_owned() } else { ty.to_string() };
-        let value = bindings.get(name).map_or(otherwise, verdicts::summary);
-        world.say(&format!("note: {} is generated: {value}", spelled(name)));
-    }
-}
-
 /// Reports why a run stopped.
-pub(crate) fn stopped(path: &Path, stop: &Stop, all_given: bool, world: &mut World<'_>) -> i32 {
+fn stopped(path: &Path, stop: &Stop, all_given: bool, world: &mut World<'_>) -> i32 {
     let place = if path.as_os_str() == "-" { "<stdin>".to_owned() } else { path.display().to_string() };
     world.say(&format!("error: {place}: {stop}"));
     if !all_given && matches!(stop.reason, Reason::Raised(_)) {
         world.say("note: the inputs are generated and may not fit; give inputs, or try another --seed or --shape");
     }
-    match stop.reason {
-        Reason::Raised(_) | Reason::Unsupported(_) | Reason::Watcher(_) => exit::NO,
-        Reason::Unbound(_) => exit::USAGE,
-        Reason::Budget(_) => exit::BUDGET,
-    }
+    exit::of_kind(Kind::of_stop(stop))
 }
 
 /// Compares, writes and prints results.
-fn finish(
-    args: &RunArgs,
-    given: &Given,
-    expectations: &Expectations,
-    mut results: Vec<IValue>,
-    world: &mut World<'_>,
-) -> Result<i32, Refusal> {
+fn finish(args: &RunArgs, ran: &Ran<'_>, mut results: Vec<IValue>, world: &mut World<'_>) -> Result<i32, Error> {
     let whole = if results.len() == 1 { results.remove(0) } else { IValue::tuple(results) };
     let mut tensors = Tensors::new();
     let mut described = describe(&whole, "out", &mut tensors);
@@ -410,13 +253,65 @@ fn finish(
         without_elements(&mut described);
     }
     if !args.checks.expect.is_empty() {
-        return expectations.judge(args, &given.description, &whole, &tensors, world);
+        return Ok(tell(&ran.compare(&whole, &tensors)?, world));
     }
     world.print(format!("{}\n", laid_out(&json!({"outputs": described.json()}), 0)).as_bytes());
     Ok(exit::YES)
 }
 
-pub(crate) fn write_tensors(path: &Path, tensors: &Tensors, world: &World<'_>) -> Result<(), Refusal> {
+/// Prints the result of a comparison.
+fn tell(compared: &Compared, world: &mut World<'_>) -> i32 {
+    world.say(&compared.to_string());
+    if compared.is_equal() { exit::YES } else { exit::MISMATCH }
+}
+
+/// Compares, writes and prints results and gradients.
+fn finish_gradients(
+    args: &RunArgs,
+    path: &Path,
+    mut ran: GradientRun<'_>,
+    world: &mut World<'_>,
+) -> Result<i32, Error> {
+    let ended = std::mem::replace(&mut ran.whole, Ok(IValue::None));
+    let ended = ended.map_err(|stop| stopped(path, &stop, ran.all_given, world));
+    if ran.is_derived {
+        let stats = std::mem::take(&mut ran.stats);
+        let format = args.semantics.stats.as_deref();
+        processor::tell_of_counts(ran.backend.as_ref(), format, stats, &mut world.workspace());
+    }
+    let whole = match ended {
+        Ok(whole) => whole,
+        Err(code) => return Ok(code),
+    };
+    let mut tensors = Tensors::new();
+    let mut outputs = describe(&whole, "out", &mut tensors);
+    let (mut found, mut described) = (Tensors::new(), Map::new());
+    let file = args.values.grads.as_ref().filter(|path| path.as_os_str() != "-");
+    for (key, gradient) in ran.gradients(&mut world.workspace()) {
+        let mut gradient = describe(&gradient, &key, &mut found);
+        if file.is_some() {
+            without_elements(&mut gradient);
+        }
+        described.insert(key, gradient.json());
+    }
+    if let Some(path) = &args.values.outputs {
+        write_tensors(path, &tensors, world)?;
+        without_elements(&mut outputs);
+    }
+    if let Some(path) = file {
+        write_tensors(path, &found, world)?;
+    }
+    if args.checks.expect.is_empty() && args.checks.expect_grads.is_empty() {
+        let all = json!({"outputs": outputs.json(), "gradients": Value::Object(described)});
+        world.print(format!("{}\n", laid_out(&all, 0)).as_bytes());
+        return Ok(exit::YES);
+    }
+    let outputs = ran.compare_outputs(&whole, &tensors)?.map_or(exit::YES, |compared| tell(&compared, world));
+    let gradients = ran.compare_gradients(&whole, &found)?.map_or(exit::YES, |compared| tell(&compared, world));
+    Ok(outputs.max(gradients))
+}
+
+fn write_tensors(path: &Path, tensors: &Tensors, world: &World<'_>) -> Result<(), Error> {
     let bytes = match path.extension().is_some_and(|extension| extension == "npz") {
         true => write_npz(tensors),
         false => write_safetensors(tensors),
@@ -427,7 +322,7 @@ pub(crate) fn write_tensors(path: &Path, tensors: &Tensors, world: &World<'_>) -
 }
 
 /// Elements that are stored in a file are omitted from the printed description.
-pub(crate) fn without_elements(described: &mut Described) {
+fn without_elements(described: &mut Described) {
     match described {
         Described::Tensor(note) => note.values = None,
         Described::List(list) | Described::Tuple(list) => list.iter_mut().for_each(without_elements),
@@ -437,7 +332,7 @@ pub(crate) fn without_elements(described: &mut Described) {
 }
 
 /// Pretty-prints JSON: values that fit go on one line, and fields are put on shared lines.
-pub(crate) fn laid_out(json: &Value, indent: usize) -> String {
+fn laid_out(json: &Value, indent: usize) -> String {
     const WIDTH: usize = 110;
     let flat = flat(json);
     if indent + flat.len() <= WIDTH {

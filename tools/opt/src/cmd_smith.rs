@@ -1,25 +1,25 @@
 //! `jitopt smith`: generates random executable graphs.
 
+use crate::World;
 use crate::arguments::SmithArgs;
-use crate::judging;
-use crate::observing::VerifyEach;
-use crate::optimise::{Refusal, refuse};
+use crate::exit::{self, refuse};
 use crate::progress::Progress;
 use crate::reproducers::lit_file;
-use crate::{World, exit, panics};
 use jitopt_core::ir::Graph;
 use jitopt_core::pass::{self, Pipeline, Session};
+use jitopt_engine::observing::VerifyEach;
+use jitopt_engine::{Error, judging, panics};
 use jitopt_judge::smith::{Forged, Plan, forge};
 use jitopt_judge::verdict::{Policy, Verdict, judge};
 use jitopt_passes::REGISTRY;
 
 pub(crate) fn run(args: &SmithArgs, world: &mut World<'_>) -> i32 {
     let result = smith(args, world);
-    judging::ended(Ok(result), world)
+    exit::ended(Ok(result), world)
 }
 
-fn smith(args: &SmithArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
-    let pipeline = judging::optional_pipeline(args.passes.as_deref(), world)?;
+fn smith(args: &SmithArgs, world: &mut World<'_>) -> Result<i32, Error> {
+    let pipeline = judging::optional_pipeline(args.passes.as_deref(), &mut world.workspace())?;
     let (mut judged, mut wrong) = (0u64, 0u64);
     let mut progress = Progress::new(world);
     for seed in args.seed..args.seed.saturating_add(args.count) {
@@ -53,7 +53,7 @@ fn smith(args: &SmithArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
 }
 
 /// The graph with all calls inlined.
-fn whole(forged: &Forged) -> Result<Graph, Refusal> {
+fn whole(forged: &Forged) -> Result<Graph, Error> {
     let mut graph = forged.graph.clone();
     let mut session = Session { callees: forged.callees.clone(), ..Session::default() };
     let inline = Pipeline::parse("inline-fork-wait,inline", &REGISTRY).or_else(|error| refuse(error.to_string()))?;

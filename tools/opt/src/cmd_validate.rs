@@ -1,28 +1,25 @@
 //! `jitopt validate`: runs a graph before and after a pipeline and compares the results.
 
 use crate::arguments::ValidateArgs;
-use crate::judging::{self, Trial};
-use crate::observing::VerifyEach;
-use crate::optimise::{Refusal, refuse};
-use crate::paired_gradients::{self, KeepDifferentiated};
+use crate::exit::{self, refuse};
 use crate::reproducers::{self, Reproducer, quoted};
-use crate::{World, cmd_profile, exit, panics, processor, several};
-use jitopt_core::interpreter::{Backend, Reason, Stop};
+use crate::{World, batch, several};
+use jitopt_core::interpreter::{Reason, Stop};
 use jitopt_core::ir::Graph;
-use jitopt_core::pass::{self, Observer, PassRun, Pipeline, RunError, Session};
-use jitopt_judge::rewrites::{EachRewrite, Finding, Reference, Tally, off_by_value};
-use std::collections::BTreeSet;
+use jitopt_core::pass::{Pipeline, RunError};
+use jitopt_engine::{Against, Comparison, Error, Gradients, When, judging, panics, processor, profiles};
+use jitopt_judge::rewrites::{Finding, Reference, Tally};
 use std::path::Path;
 use std::rc::Rc;
 
 pub(crate) fn run(args: &ValidateArgs, world: &mut World<'_>) -> i32 {
     if args.files.len() < 2 || is_pair(args) {
         let result = panics::guard(|| validate(args, world));
-        return judging::ended(result, world);
+        return exit::ended(result, world);
     }
     several::each(&args.files, args.jobs, world, |file, world| {
         let alone = ValidateArgs { files: vec![file.to_owned()], ..args.clone() };
-        judging::ended(panics::guard(|| validate(&alone, world)), world)
+        exit::ended(panics::guard(|| validate(&alone, world)), world)
     })
 }
 
@@ -31,116 +28,76 @@ fn is_pair(args: &ValidateArgs) -> bool {
     args.files.len() == 2 && args.passes.is_none()
 }
 
-/// Compares after each pass.
-pub(crate) struct EachPass(pub(crate) Rc<Reference>);
-
-impl Observer for EachPass {
-    fn after(&mut self, run: &PassRun<'_>, graph: &Graph) -> Result<(), RunError> {
-        match self.0.check(graph) {
-            Ok(_) => Ok(()),
-            Err(finding) => Err(RunError::Stopped(format!("{} is wrong\n{finding}", run.stage.pass.name))),
-        }
-    }
-}
-
-fn validate(args: &ValidateArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
+fn validate(args: &ValidateArgs, world: &mut World<'_>) -> Result<i32, Error> {
     if is_pair(args) && (args.each != "end" || !reproducers::gates(&args.gates).is_empty()) {
         return refuse("two graphs are compared with each other: no passes run in between");
     }
-    let backend = processor::backend(&args.backend, world).map(Rc::new);
+    let backend = processor::backend(&args.backend.options(), &world.workspace()).map(Rc::new);
     if args.files.len() == 1 && args.passes.is_none() && backend.is_none() {
         return refuse("nothing to compare with: give --passes, a second graph, or --backend=cpu");
     }
-    processor::refuse_idle(&args.backend)?;
-    let pipeline = judging::optional_pipeline(args.passes.as_deref(), world)?;
+    processor::refuse_idle(&args.backend.options())?;
+    let pipeline = judging::optional_pipeline(args.passes.as_deref(), &mut world.workspace())?;
     let nothing = Pipeline::default();
     let passes = pipeline.as_ref().unwrap_or(&nothing);
-    let profile = cmd_profile::asked_for(&args.judge.seen, &[passes], true, world)?.map(Rc::new);
-    let gates = &args.gates;
-    let gate = judging::gate(&gates.disable, &gates.debug_counter, passes)?;
+    let profile = profiles::asked_for(args.judge.seen.profile.as_deref(), &[passes], true, &world.workspace())?;
+    let gate = judging::gate(&args.gates.options(), passes)?;
     if args.repro_dir.is_some() && pipeline.is_none() {
         return refuse("--repro-dir: a reproducer shows a wrong pipeline; give --passes");
     }
-    let mut trial = Trial::read(&args.judge, &args.files[0], world)?;
-    let two = args.files.len() == 2;
-    trial.settings.by_origin = two;
-    if two && args.judge.fill_unknown.is_none() {
-        // Contents that only the second graph has must not be generated differently from those of
-        // the first.
-        trial.settings.invent = None;
-    }
-    trial.settings.backend = backend.clone().map(|backend| backend as Rc<dyn Backend>);
-    let reference = Reference::new(&trial.graph, trial.settings.clone(), trial.policy, trial.samples.clone());
-    let reference = Rc::new(if args.each == "end" { reference } else { reference.recalling() });
-    if args.judge.fill_unknown.is_none() {
-        note_of_calls(&reference, world);
-    }
-    if let Some(text) = reference.samples().find_map(|(_, outcome)| outcome.ambiguity.as_ref()) {
-        world.say(&format!("note: {text}"));
-    }
-    let mut after = trial.graph.clone();
-    let mut differentiated = KeepDifferentiated::default();
+    let (options, is_other_graph) = (args.judge.options(), args.files.len() == 2);
+    let against = Against { is_other_graph, backend: backend.as_ref(), when: when(args) };
+    let program = batch::program(&args.files[0], world)?;
+    let mut comparison = Comparison::new(&options, &program, &against, &mut world.workspace())?;
     match &pipeline {
-        None if two => after = judging::read_another(&args.judge, &args.files[1], world)?,
+        None if is_other_graph => {
+            let other = batch::program(&args.files[1], world)?;
+            comparison.read_other(&other, &mut world.workspace())?;
+        }
         None => {}
         Some(pipeline) => {
-            let callees = (*trial.settings.callees).clone();
-            let deadline = judging::deadline(&trial.settings);
-            let mut session = Session { gate, callees, profile, deadline, ..Session::default() };
-            if let Err(error) = transform(args, &mut after, pipeline, (&mut session, &mut differentiated), &reference) {
-                return Ok(failed_pipeline(args, &reference, &error, world));
+            if let Err(error) = comparison.transform(pipeline, gate, profile.map(Rc::new))? {
+                return Ok(failed_pipeline(args, &comparison.reference, &error, world));
             }
-            judging::refuse_idle(&session)?;
         }
     }
-    let code = match reference.check(&after) {
-        Ok(tally) => {
-            let before = if paired_gradients::any(&trial.graph) { None } else { differentiated.0.as_ref() };
-            let gradients = |world: &mut World<'_>| {
-                paired_gradients::compare(&reference, (before.unwrap_or(&trial.graph), &after), world)
-            };
-            match tell(&tally, world) {
-                exit::YES => gradients(world)?,
-                code => code,
-            }
-        }
-        Err(finding) => wrong(args, &reference, &finding, &after, world),
-    };
+    let code = judged(args, &comparison, world)?;
     if args.per_node {
-        table(&reference, &after, world);
+        table(&comparison, world);
     }
     if let Some(backend) = backend {
-        processor::note_of_launches(&backend, world);
+        processor::note_of_launches(&backend, &mut world.workspace());
     }
     Ok(code)
 }
 
-/// Notes calls whose results are generated.
-fn note_of_calls(reference: &Reference, world: &mut World<'_>) {
-    let names: BTreeSet<&String> = reference.samples().flat_map(|(_, outcome)| &outcome.generated_calls).collect();
-    for name in names {
-        world.say(&format!("note: the graph of `{name}` is not given, so its results are generated"));
+fn when(args: &ValidateArgs) -> When {
+    match args.each.as_str() {
+        "pass" => When::Pass,
+        "rewrite" => When::Rewrite,
+        _ => When::End,
     }
 }
 
-fn transform(
-    args: &ValidateArgs,
-    graph: &mut Graph,
-    pipeline: &Pipeline,
-    (session, differentiated): (&mut Session, &mut KeepDifferentiated),
-    reference: &Rc<Reference>,
-) -> Result<(), RunError> {
-    let (mut verifier, mut each) = (VerifyEach, EachPass(reference.clone()));
-    let mut observers: Vec<&mut dyn Observer> = vec![differentiated];
-    if !args.judge.no_verify {
-        observers.push(&mut verifier);
+/// Compares the results, and the gradients if they are equal.
+fn judged(args: &ValidateArgs, comparison: &Comparison<'_>, world: &mut World<'_>) -> Result<i32, Error> {
+    let code = match comparison.check() {
+        Ok(tally) => tell(&tally, world),
+        Err(finding) => return Ok(wrong(args, &comparison.reference, &finding, &comparison.after, world)),
+    };
+    if code != exit::YES {
+        return Ok(code);
     }
-    match args.each.as_str() {
-        "pass" => observers.push(&mut each),
-        "rewrite" => session.watch = Some(Box::new(EachRewrite(reference.clone()))),
-        _ => {}
+    let gradients = comparison.gradients(&mut world.workspace())?;
+    match gradients {
+        Gradients::Equal => world.print(b"gradients are equal too\n"),
+        Gradients::NotCompared => {}
+        Gradients::Differ(text) => {
+            world.say(&format!("error: {text}"));
+            return Ok(exit::MISMATCH);
+        }
     }
-    pass::run(graph, pipeline, session, &mut observers)
+    Ok(exit::YES)
 }
 
 fn failed_pipeline(args: &ValidateArgs, reference: &Reference, error: &RunError, world: &mut World<'_>) -> i32 {
@@ -235,10 +192,10 @@ fn reproduce(args: &ValidateArgs, reference: &Reference, note: &str, world: &mut
     }
 }
 
-fn table(reference: &Reference, after: &Graph, world: &mut World<'_>) {
-    let Some((sample, _)) = reference.samples().next() else { return };
-    let mut text = format!("with {}:\n{:>12}  node\n", sample.name, "error");
-    for (off, line) in off_by_value(reference.graph(), after, reference.settings(), &sample.inputs) {
+fn table(comparison: &Comparison<'_>, world: &mut World<'_>) {
+    let Some((sample, errors)) = comparison.errors_by_value() else { return };
+    let mut text = format!("with {sample}:\n{:>12}  node\n", "error");
+    for (off, line) in errors {
         text += &format!("{off:>12.3e}  {line}\n");
     }
     world.say(&text);

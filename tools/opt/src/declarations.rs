@@ -1,20 +1,20 @@
 //! `--schema` and `--schemas`: custom operators declared by the user.
 
+use crate::World;
 use crate::arguments::DeclaredArgs;
 use crate::batch::unreadable;
-use crate::optimise::Refusal;
-use crate::{World, exit};
 use jitopt_core::ops::declared::Declared;
+use jitopt_engine::{Error, Kind};
 
 /// Reads all schemas, and reports all errors at once.
-pub(crate) fn read(args: &DeclaredArgs, world: &mut World<'_>) -> Result<Declared, Refusal> {
-    let mut errors = String::new();
+pub(crate) fn read(args: &DeclaredArgs, world: &mut World<'_>) -> Result<Declared, Error> {
+    let mut errors = Vec::new();
     let mut sources: Vec<(String, String)> =
         args.schema.iter().map(|text| ("--schema".to_owned(), text.clone())).collect();
     for path in &args.schemas {
         match std::fs::read_to_string(world.path(path)) {
             Ok(text) => sources.extend(in_file(&path.display().to_string(), &text)),
-            Err(error) => errors += &unreadable(path, &error, world),
+            Err(error) => errors.push(unreadable(path, &error, world)),
         }
     }
     let mut declared = Declared::default();
@@ -22,10 +22,10 @@ pub(crate) fn read(args: &DeclaredArgs, world: &mut World<'_>) -> Result<Declare
         match declared.add(text) {
             Ok(None) => {}
             Ok(Some(warning)) => world.say(&format!("warning: {place}: {warning}\n  {}", text.trim())),
-            Err(error) => errors += &format!("error: {place}: {}\n", error.render(text)),
+            Err(error) => errors.push(format!("{place}: {}", error.render(text))),
         }
     }
-    if errors.is_empty() { Ok(declared) } else { Err((exit::USAGE, errors)) }
+    if errors.is_empty() { Ok(declared) } else { Err(Error::new(Kind::Misuse, errors.join("\nerror: "))) }
 }
 
 /// The schemas of a file, each with its line number.

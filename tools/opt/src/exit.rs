@@ -1,7 +1,10 @@
 //! Exit codes. They are part of the interface: scripts, bisection and reduction distinguish
 //! failures by them.
 
+use crate::World;
 use jitopt_core::pass::RunError;
+use jitopt_engine::{Error, Kind};
+use std::fmt;
 
 /// Success; a check passed.
 pub const YES: i32 = 0;
@@ -20,15 +23,51 @@ pub const BUDGET: i32 = 6;
 /// A bug in jitopt.
 pub const BUG: i32 = 70;
 
+/// The exit code of a failure.
+pub(crate) fn of_kind(kind: Kind) -> i32 {
+    match kind {
+        Kind::Misuse => USAGE,
+        Kind::Unparsable => PARSE,
+        Kind::Invalid | Kind::Unfit => VERIFY,
+        Kind::Refused => NO,
+        Kind::Mismatch => MISMATCH,
+        Kind::Budget => BUDGET,
+        Kind::Bug => BUG,
+    }
+}
+
 /// The exit code of a pipeline that stopped.
 pub(crate) fn of(error: &RunError) -> i32 {
-    match error {
-        RunError::Pass { error, .. } if error.misuse => USAGE,
-        RunError::Pass { .. } => NO,
-        RunError::Broken { .. } => BUG,
-        RunError::Unfit { .. } => VERIFY,
-        RunError::Exploded { .. } | RunError::Late => BUDGET,
-        RunError::Stopped(_) => MISMATCH,
-        RunError::Unwritable(_) => USAGE,
+    of_kind(Kind::of(error))
+}
+
+/// A failure as it is printed. Diagnostics and reports of the verifier have a title of their own.
+pub(crate) fn text(error: &Error) -> String {
+    match error.kind {
+        Kind::Unparsable | Kind::Invalid => error.message.clone(),
+        _ => format!("error: {error}"),
+    }
+}
+
+/// A misuse of the command line.
+pub(crate) fn refuse<T>(message: impl fmt::Display) -> Result<T, Error> {
+    Err(Error::new(Kind::Misuse, message.to_string()))
+}
+
+/// Prints a failure; returns its exit code.
+pub(crate) fn failed(error: &Error, world: &mut World<'_>) -> i32 {
+    world.say(&text(error));
+    of_kind(error.kind)
+}
+
+/// The exit code of work that may be refused or may panic.
+pub(crate) fn ended(result: Result<Result<i32, Error>, String>, world: &mut World<'_>) -> i32 {
+    match result {
+        Ok(Ok(code)) => code,
+        Ok(Err(error)) => failed(&error, world),
+        Err(message) => {
+            world.say(&format!("error: a bug in jitopt: {message}"));
+            BUG
+        }
     }
 }

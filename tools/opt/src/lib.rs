@@ -5,10 +5,7 @@
 
 mod arguments;
 mod batch;
-mod bindings;
-mod cache_folder;
 mod caching;
-mod callees;
 mod cmd_bench;
 mod cmd_bisect;
 mod cmd_completions;
@@ -26,38 +23,19 @@ mod cmd_smith;
 mod cmd_test;
 mod cmd_validate;
 mod declarations;
-mod drawing;
+mod engine_options;
 pub mod exit;
-mod given_values;
-mod gradient_run;
 mod help;
-mod judging;
-mod kernel_table;
-mod named_values;
-mod observing;
-mod onlooker;
 mod optimise;
-mod page;
-mod paired;
-mod paired_gradients;
-mod panics;
-mod plain_values;
-mod processor;
 mod progress;
-mod reporting;
 mod reproducers;
 mod several;
-mod specializing;
-mod stack;
-mod teamwork;
-mod traffic;
-mod verdicts;
 
 pub use cmd_test::ToolCommands;
-pub use stack::with_room;
 
 use arguments::{Cli, Command};
 use clap::{CommandFactory, FromArgMatches};
+use jitopt_engine::{Workspace, panics, stack};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -88,10 +66,15 @@ impl World<'_> {
 
     /// Prints a message for the user. A closed stderr is ignored.
     pub fn say(&mut self, text: &str) {
-        let _ = self.stderr.write_all(text.as_bytes());
-        if !text.ends_with('\n') {
-            let _ = self.stderr.write_all(b"\n");
-        }
+        write_line(self.stderr, text);
+    }
+
+    /// The files and variables for the engine, whose notes are printed.
+    pub(crate) fn workspace(&mut self) -> Workspace<'_> {
+        let stderr = &mut *self.stderr;
+        let mut workspace = Workspace::new(&self.cwd, &self.env, |note| write_line(stderr, &note.to_string()));
+        workspace.coloured = self.colour;
+        workspace
     }
 
     /// Prints a result. A closed pipe (`| head`) ends the output without an error; any other error
@@ -103,6 +86,18 @@ impl World<'_> {
         let written = self.stdout.write_all(bytes).and_then(|()| self.stdout.flush());
         self.failed_write = written.err().filter(|error| error.kind() != std::io::ErrorKind::BrokenPipe);
     }
+}
+
+fn write_line(stderr: &mut (dyn Write + Send), text: &str) {
+    let _ = stderr.write_all(text.as_bytes());
+    if !text.ends_with('\n') {
+        let _ = stderr.write_all(b"\n");
+    }
+}
+
+/// Runs `work` on a thread with the largest stack available; an error if no thread can be started.
+pub fn with_room(work: impl FnOnce() -> i32 + Send) -> std::io::Result<i32> {
+    stack::with_room(work).map(|code| code.unwrap_or(exit::BUG))
 }
 
 /// Runs one command line, `argv[0]` being the name of the tool; returns the exit code.
@@ -136,10 +131,7 @@ fn dispatch(argv: &[String], world: &mut World<'_>) -> i32 {
     world.colour = cli.colours(world);
     let declared = match declarations::read(&cli.declared, world) {
         Ok(declared) => declared,
-        Err((code, message)) => {
-            world.say(&message);
-            return code;
-        }
+        Err(error) => return exit::failed(&error, world),
     };
     let _entered = declared.enter();
     match &cli.command {

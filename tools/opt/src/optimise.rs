@@ -1,28 +1,26 @@
 //! The default command: reads IR, runs passes, prints IR.
 
 use crate::arguments::{Cli, GateArgs, InputArgs, JudgeArgs, PipelineArgs};
-use crate::caching::Caching;
-use crate::callees::{self, Callees, Calls};
-use crate::cmd_profile;
-use crate::cmd_validate::{self, EachPass};
-use crate::judging::{self, Trial};
-use crate::observing::{Changed, Timer, TreeWriter, VerifyEach, Watcher};
-use crate::page::Page;
+use crate::exit::refuse;
 use crate::reproducers::{self, Reproducer};
-use crate::specializing::Specialization;
-use crate::{World, batch, exit, panics, reporting};
+use crate::{World, batch, caching, cmd_validate, exit};
 use jitopt_core::analysis::{AliasDb, mutations};
 use jitopt_core::codegen::whole_graph;
 use jitopt_core::interpreter::Release;
 use jitopt_core::interpreter::profile::Profile;
+use jitopt_core::interpreter::specialization::Detail;
 use jitopt_core::ir::Graph;
-use jitopt_core::log::{self, did_you_mean, tracing};
+use jitopt_core::log::{self, tracing};
 use jitopt_core::pass::{self, Gate, Observer, Pipeline, RunError, Session, Stage};
 use jitopt_core::report::{dot_form::dot, listing::listing, python_form, type_origins::type_origins};
 use jitopt_core::text::extract::looks_like_log;
 use jitopt_core::text::{ParseOptions, Parsed, PrintOptions, parse, parse_all_graphs, print, print_with_notes};
 use jitopt_core::translation::translate;
 use jitopt_core::verify;
+use jitopt_engine::judging::{self, Trial, named};
+use jitopt_engine::observing::{Changed, Timer, TreeWriter, VerifyEach, Watcher};
+use jitopt_engine::{Caching, Callees, Calls, EachPass, Error, GateOptions, Page, Specialization, Workspace};
+use jitopt_engine::{load_callees_of, panics, profiles, reporting, warn_of_uncalled};
 use jitopt_judge::rewrites::{EachRewrite, Reference};
 use jitopt_passes::{REGISTRY, fuser};
 use std::collections::{BTreeMap, BTreeSet};
@@ -93,10 +91,7 @@ pub(crate) fn run(cli: &Cli, world: &mut World<'_>) -> i32 {
     }
     let plan = match Plan::new(cli, world) {
         Ok(plan) => plan,
-        Err((code, message)) => {
-            world.say(&message);
-            return code;
-        }
+        Err(error) => return exit::failed(&error, world),
     };
     if cli.pipeline.print_pipeline {
         world.say(&plan.pipeline.to_string());
@@ -110,7 +105,7 @@ pub(crate) fn run(cli: &Cli, world: &mut World<'_>) -> i32 {
         world.say(&warning);
     }
     if let Some(calls) = calls {
-        warn_of_uncalled(&plan.callees, calls, world);
+        warn_of_uncalled(&plan.callees, calls, &mut world.workspace());
     }
     code
 }
@@ -124,36 +119,19 @@ fn nothing_to_read(world: &mut World<'_>) -> bool {
     nothing
 }
 
-/// Warns of callees that neither a file nor another callee calls.
-pub(crate) fn warn_of_uncalled(callees: &Callees, mut calls: Calls, world: &mut World<'_>) {
-    callees.values().for_each(|graph| calls.add(graph));
-    let given: BTreeSet<&str> = callees.keys().map(String::as_str).collect();
-    for name in calls.unused(&given) {
-        let near = did_you_mean(name, calls.all().filter(|called| !given.contains(called)));
-        let near = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
-        world.say(&format!("warning: --callee {name}: nothing calls it{near}"));
-    }
-}
-
-/// An exit code and a message.
-pub(crate) type Refusal = (i32, String);
-
-pub(crate) fn refuse<T>(message: impl std::fmt::Display) -> Result<T, Refusal> {
-    Err((exit::USAGE, format!("error: {message}\n")))
-}
-
 impl Plan {
-    fn new(cli: &Cli, world: &mut World<'_>) -> Result<Plan, Refusal> {
+    fn new(cli: &Cli, world: &mut World<'_>) -> Result<Plan, Error> {
         let pipeline_text = pipeline_text(cli, world)?;
-        let pipeline = judging::pipeline(&pipeline_text, world)?;
+        let pipeline = judging::pipeline(&pipeline_text, &mut world.workspace())?;
         refuse_nonsense(cli)?;
         if pipeline.stages().is_empty() && (cli.pipeline.passes.is_some() || cli.pipeline.passes_file.is_some()) {
             world.say("warning: the pipeline is empty, so no pass runs");
         }
         let log = log_spec(cli, world)?;
         let parse = ParseOptions { release: cli.input.torch };
-        let callees = callees::load(cli, &pipeline, parse, world)?;
-        let specialization = Specialization::read(&cli.input, world)?;
+        let InputArgs { callee, no_verify, .. } = &cli.input;
+        let callees = load_callees_of(callee, &pipeline, *no_verify, parse, &mut world.workspace())?;
+        let specialization = specialization(&cli.input, world)?;
         let is_of_gradients =
             |stage: &&Stage| ["differentiate", "create-autodiff-subgraphs"].contains(&stage.pass.name);
         if let Some(file) = specialization.without_gradients().filter(|_| pipeline.stages().iter().any(is_of_gradients))
@@ -161,7 +139,7 @@ impl Plan {
             world.say(&format!("note: no input in `{file}` has `\"requires_grad\": true`, so there are no gradients"));
         }
         Ok(Plan {
-            gate: judging::gate(&cli.pipeline.disable, &cli.pipeline.debug_counter, &pipeline)?,
+            gate: judging::gate(&gate_options(&cli.pipeline), &pipeline)?,
             before: named(&cli.watch.print_before, "--print-before", &pipeline)?,
             after: named(&cli.watch.print_after, "--print-after", &pipeline)?,
             changed: changed(cli.watch.print_changed.as_deref()),
@@ -172,7 +150,7 @@ impl Plan {
                 type_verbosity: type_verbosity(cli, world)?,
                 no_comments: false,
             },
-            caching: Caching::of(cli, &pipeline, &log, &callees, world)?,
+            caching: caching::requested(cli, &pipeline, &log, &callees, world)?,
             callees,
             specialization,
             profile: profile(cli, &pipeline, world)?,
@@ -207,17 +185,26 @@ impl Plan {
     }
 }
 
+fn gate_options(args: &PipelineArgs) -> GateOptions {
+    GateOptions { debug_counter: args.debug_counter.clone(), disable: args.disable.clone() }
+}
+
+fn specialization(args: &InputArgs, world: &mut World<'_>) -> Result<Specialization, Error> {
+    let detail = if args.specialize == "sizes" { Detail::Sizes } else { Detail::Rank };
+    Specialization::read(args.args.as_deref(), &args.shape, detail, &world.workspace())
+}
+
 /// The profile of `--profile`, if a pass reads it.
-fn profile(cli: &Cli, pipeline: &Pipeline, world: &World<'_>) -> Result<Option<Profile>, Refusal> {
+fn profile(cli: &Cli, pipeline: &Pipeline, world: &mut World<'_>) -> Result<Option<Profile>, Error> {
     let is_one = cli.files.len() <= 1 && !cli.input.split_input_file;
-    let profile = cmd_profile::asked_for(&cli.pipeline.seen, &[pipeline], is_one, world)?;
+    let profile = profiles::asked_for(cli.pipeline.seen.profile.as_deref(), &[pipeline], is_one, &world.workspace())?;
     if profile.is_some() && cli.pipeline.transform_cache.is_some() {
         return refuse("--profile: cached results do not depend on profiles; remove --transform-cache");
     }
     Ok(profile)
 }
 
-fn pipeline_text(cli: &Cli, world: &World<'_>) -> Result<String, Refusal> {
+fn pipeline_text(cli: &Cli, world: &World<'_>) -> Result<String, Error> {
     match (&cli.pipeline.passes, &cli.pipeline.passes_file) {
         (Some(text), _) => Ok(text.clone()),
         (None, Some(file)) => std::fs::read_to_string(world.path(file))
@@ -227,7 +214,7 @@ fn pipeline_text(cli: &Cli, world: &World<'_>) -> Result<String, Refusal> {
 }
 
 /// Refuses combinations of flags that have no effect or contradict each other.
-fn refuse_nonsense(cli: &Cli) -> Result<(), Refusal> {
+fn refuse_nonsense(cli: &Cli) -> Result<(), Error> {
     let watch = &cli.watch;
     let prints = !watch.print_before.is_empty()
         || !watch.print_after.is_empty()
@@ -259,23 +246,6 @@ fn refuse_nonsense(cli: &Cli) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The passes that a flag names: they must exist and be in the pipeline; otherwise the flag would
-/// have no effect.
-pub(crate) fn named(names: &[String], flag: &str, pipeline: &Pipeline) -> Result<Vec<&'static str>, Refusal> {
-    let mut found = Vec::new();
-    for name in names {
-        let Some(pass) = REGISTRY.pass(name) else {
-            let near = REGISTRY.nearest_pass(name).map_or(String::new(), |near| format!("; did you mean `{near}`?"));
-            return refuse(format_args!("{flag}: unknown pass `{name}`{near}"));
-        };
-        if !pipeline.stages().iter().any(|stage| stage.pass.name == pass.name) {
-            return refuse(format_args!("{flag}: `{}` is not in the pipeline `{pipeline}`", pass.name));
-        }
-        found.push(pass.name);
-    }
-    Ok(found)
-}
-
 fn changed(how: Option<&str>) -> Option<Changed> {
     how.map(|how| match how {
         "diff" => Changed::Diff,
@@ -286,7 +256,7 @@ fn changed(how: Option<&str>) -> Option<Changed> {
 
 /// The flag, or one of the two variables; PyTorch accepts any integer and crashes on anything else.
 /// A variable that is set but empty counts as unset, as with log levels.
-fn type_verbosity(cli: &Cli, world: &mut World<'_>) -> Result<Option<u8>, Refusal> {
+fn type_verbosity(cli: &Cli, world: &mut World<'_>) -> Result<Option<u8>, Error> {
     if cli.output.type_verbosity.is_some() {
         return Ok(cli.output.type_verbosity);
     }
@@ -304,7 +274,7 @@ fn type_verbosity(cli: &Cli, world: &mut World<'_>) -> Result<Option<u8>, Refusa
     }
 }
 
-fn log_spec(cli: &Cli, world: &mut World<'_>) -> Result<log::Spec, Refusal> {
+fn log_spec(cli: &Cli, world: &mut World<'_>) -> Result<log::Spec, Error> {
     let variable = |name: &str| world.env.get(name).cloned();
     let resolved = REGISTRY.with_log_names(|known| log::resolve_spec(cli.watch.log.as_deref(), variable, known));
     match resolved {
@@ -489,7 +459,7 @@ fn translated(name: &str, graph: &mut Graph, to: Release, outcome: &mut Outcome)
 
 fn transform(cli: &Cli, plan: &Plan, name: &str, graph: &mut Graph, outcome: &mut Outcome) -> bool {
     if let Some(caching) = &plan.caching {
-        let (mut session, result) = caching.transform(cli, plan, name, graph, outcome);
+        let (mut session, result) = caching::transform(caching, cli, plan, name, graph, outcome);
         // Cached results have no notes, and hits and misses must print the same.
         session.notes.clear();
         let ended = result.map_err(|error| stopped(name, &error, outcome)).is_ok();
@@ -515,8 +485,8 @@ fn transform(cli: &Cli, plan: &Plan, name: &str, graph: &mut Graph, outcome: &mu
     }
     let judge = match Validation::of(cli, plan, name, graph, outcome) {
         Ok(judge) => judge,
-        Err((code, message)) => {
-            outcome.fail(code, &message);
+        Err(error) => {
+            outcome.fail(exit::of_kind(error.kind), &exit::text(&error));
             return false;
         }
     };
@@ -575,21 +545,11 @@ impl Validation {
         name: &str,
         graph: &Graph,
         outcome: &mut Outcome,
-    ) -> Result<Option<Validation>, Refusal> {
+    ) -> Result<Option<Validation>, Error> {
         if cli.pipeline.validate.is_none() {
             return Ok(None);
         }
-        let (mut nothing, mut said) = (Vec::new(), Vec::new());
         let folder = plan.folder.clone();
-        let mut world = World {
-            stdin: Box::new(io::empty()),
-            stdout: &mut nothing,
-            stderr: &mut said,
-            env: BTreeMap::new(),
-            cwd: folder.clone(),
-            colour: false,
-            failed_write: None,
-        };
         let args = JudgeArgs {
             samples: JudgeArgs::SAMPLES,
             seed: JudgeArgs::SEED,
@@ -602,10 +562,10 @@ impl Validation {
             ..JudgeArgs::default()
         };
         let path = if name == "<stdin>" { "-" } else { name };
-        let trial = Trial::of(graph.clone(), &args, Path::new(path), &mut world);
-        drop(world);
-        outcome.stderr.extend(said);
-        let trial = trial?;
+        let env = BTreeMap::new();
+        let mut workspace = Workspace::new(&folder, &env, |note| outcome.say(&note.to_string()));
+        let trial = Trial::of(graph.clone(), &args.options(), Path::new(path), &mut workspace)?;
+        drop(workspace);
         let reference = Reference::new(&trial.graph, trial.settings, trial.policy, trial.samples);
         let at_the_end = cli.pipeline.validate.as_deref() == Some("end");
         let reference = Rc::new(if at_the_end { reference } else { reference.recalling() });

@@ -1,8 +1,6 @@
 //! Reproducers of failures: the flags to repeat, and lit files with inputs and contents.
 
 use crate::arguments::{BackendArgs, GateArgs, JudgeArgs};
-use crate::bindings::Bindable;
-use crate::plain_values;
 use jitopt_core::interpreter::IValue;
 use jitopt_core::interpreter::content_names::{ContentNames, all_graphs, contents};
 use jitopt_core::interpreter::description::{Described, MOST_WRITTEN, describe};
@@ -12,6 +10,7 @@ use jitopt_core::ir::Graph;
 use jitopt_core::ops::declared::Declared;
 use jitopt_core::tensor::{Precision, Tensor};
 use jitopt_core::text::{PrintOptions, print};
+use jitopt_engine::{Bindable, plain_values};
 use jitopt_judge::sharing::copies;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

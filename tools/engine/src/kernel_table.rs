@@ -1,16 +1,11 @@
-//! `jitopt run --coverage`: the operator kinds of graphs, and which of them the interpreter can
-//! run.
+//! The operator kinds of graphs, and which of them the interpreter can run.
 
-use crate::arguments::RunArgs;
-use crate::cmd_run::read_graph;
-use crate::optimise::{Refusal, refuse};
-use crate::{World, exit};
 use jitopt_core::interpreter::plan::{Action, Plan};
 use jitopt_core::interpreter::{Environment, Reason};
 use jitopt_core::ir::Graph;
 use jitopt_core::symbol::prim;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::fmt;
 
 /// The number of nodes and files of a kind, and whether it has a kernel.
 #[derive(Default)]
@@ -20,49 +15,22 @@ struct Row {
     missing: bool,
 }
 
-/// Reads all files and prints the table. Unreadable files are reported and decide the exit code.
-pub(crate) fn run(args: &RunArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
-    refuse_others(args)?;
-    let files = if args.files.is_empty() { vec![PathBuf::from("-")] } else { args.files.clone() };
-    let (mut rows, mut code) = (BTreeMap::<&'static str, Row>::new(), exit::YES);
-    for path in &files {
-        match read_graph(args, path, world) {
-            Ok(graph) => add_file(&graph, &mut rows),
-            Err((failed, message)) => {
-                world.say(&message);
-                code = if code == exit::YES { failed } else { code };
-            }
-        }
-    }
-    world.print(table(&rows).as_bytes());
-    Ok(code)
+/// The operator kinds of graphs, and which of them the interpreter can run; it displays as a table.
+#[derive(Default)]
+pub struct KernelTable {
+    rows: BTreeMap<&'static str, Row>,
 }
 
-fn refuse_others(args: &RunArgs) -> Result<(), Refusal> {
-    let (values, checks, semantics) = (&args.values, &args.checks, &args.semantics);
-    let flags = [
-        ("--inputs", values.inputs.is_some()),
-        ("--args", values.args.is_some()),
-        ("--outputs", values.outputs.is_some()),
-        ("--seed", values.seed.is_some()),
-        ("--shape", !values.shape.is_empty()),
-        ("--bind", !values.bind.is_empty()),
-        ("--bind-dir", values.bind_dir.is_some()),
-        ("--fill-unknown", values.fill_unknown.is_some()),
-        ("--replay", !values.replay.is_empty()),
-        ("--expect", !checks.expect.is_empty()),
-        ("--assert-finite", checks.assert_finite),
-        ("--steps", checks.steps),
-        ("--max-steps", checks.max_steps.is_some()),
-        ("--timeout", checks.timeout.is_some()),
-        ("--f64", semantics.f64),
-        ("--callee", !semantics.callee.is_empty()),
-        ("--passes", semantics.passes.is_some()),
-        ("--profile", semantics.seen.profile.is_some()),
-    ];
-    match flags.iter().find(|(_, given)| *given) {
-        Some((flag, _)) => refuse(format_args!("{flag}: --coverage runs nothing")),
-        None => Ok(()),
+impl KernelTable {
+    /// Adds the graph of a file, with the graphs in its nodes.
+    pub fn add(&mut self, graph: &Graph) {
+        add_file(graph, &mut self.rows);
+    }
+}
+
+impl fmt::Display for KernelTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&table(&self.rows))
     }
 }
 

@@ -1,10 +1,7 @@
 //! Parameter types from `--args` and `--shape`.
 
-use crate::World;
-use crate::arguments::InputArgs;
-use crate::batch::unreadable;
-use crate::exit;
-use crate::optimise::{Refusal, refuse};
+use crate::Workspace;
+use crate::error::{Error, refuse};
 use jitopt_core::analysis::gradient_claims::forget_claims;
 use jitopt_core::interpreter::description::{self, Described};
 use jitopt_core::interpreter::specialization::{Detail, shaped, specialized};
@@ -13,10 +10,11 @@ use jitopt_core::log::did_you_mean;
 use jitopt_core::tensor::layout::{self, Dims};
 use jitopt_core::types::TypeKind;
 use jitopt_core::types::era::Era;
+use std::path::Path;
 
 /// The given types of parameters.
 #[derive(Default)]
-pub(crate) struct Specialization {
+pub struct Specialization {
     /// The file and its descriptions.
     arguments: Option<(String, Vec<Described>)>,
     /// The flag, the name and the sizes.
@@ -32,31 +30,42 @@ pub(crate) fn near_name<'a>(name: &str, names: &'a [String]) -> Option<&'a str> 
 }
 
 impl Specialization {
-    /// Reads the files that flags name.
-    pub(crate) fn read(args: &InputArgs, world: &World<'_>) -> Result<Specialization, Refusal> {
-        let arguments = match &args.args {
+    /// Reads the description of the arguments, whose `detail` is written into types, and parses
+    /// shapes, `%x=3,4`.
+    ///
+    /// # Errors
+    /// The file cannot be read, is no description, or a shape cannot be parsed.
+    pub fn read(
+        args: Option<&Path>,
+        shape: &[String],
+        detail: Detail,
+        workspace: &Workspace<'_>,
+    ) -> Result<Specialization, Error> {
+        let arguments = match args {
             None => None,
             Some(path) => {
-                let bytes = std::fs::read(world.path(path)).map_err(|e| (exit::USAGE, unreadable(path, &e, world)))?;
+                let bytes = workspace.read(path)?;
                 let name = path.display().to_string();
                 let described = description::parse(&bytes).or_else(|e| refuse(format_args!("`{name}`: {e}")))?;
                 Some((name, described.inputs.into_iter().map(|input| input.value).collect()))
             }
         };
-        let shapes = args.shape.iter().map(|text| shape(text)).collect::<Result<_, _>>()?;
-        let detail = Some(if args.specialize == "sizes" { Detail::Sizes } else { Detail::Rank });
-        Ok(Specialization { arguments, shapes, detail })
+        let shapes = shape.iter().map(|text| self::shape(text)).collect::<Result<_, _>>()?;
+        Ok(Specialization { arguments, shapes, detail: Some(detail) })
     }
 
-    /// The sizes of `--shape` flags alone.
-    pub(crate) fn of_shapes(shapes: &[String]) -> Result<Specialization, Refusal> {
+    /// Shapes alone.
+    ///
+    /// # Errors
+    /// A shape cannot be parsed.
+    pub fn of_shapes(shapes: &[String]) -> Result<Specialization, Error> {
         let shapes = shapes.iter().map(|text| shape(text)).collect::<Result<_, _>>()?;
         Ok(Specialization { shapes, ..Specialization::default() })
     }
 
     /// The description file, if it describes tensors and none of them requires a gradient.
     /// Containers are ignored, as their elements may require one.
-    pub(crate) fn without_gradients(&self) -> Option<&str> {
+    pub fn without_gradients(&self) -> Option<&str> {
         let (file, arguments) = self.arguments.as_ref()?;
         let wants = |one: &Described| match one {
             Described::Tensor(note) => note.requires_grad == Some(true),
@@ -67,8 +76,11 @@ impl Specialization {
         (has_tensors && !arguments.iter().any(wants)).then_some(file)
     }
 
-    /// Assigns types to the parameters of a graph; reports those that do not fit.
-    pub(crate) fn apply(&self, graph: &mut Graph) -> Result<(), String> {
+    /// Assigns types to the parameters of a graph.
+    ///
+    /// # Errors
+    /// A type does not fit, or there is no such parameter.
+    pub fn apply(&self, graph: &mut Graph) -> Result<(), String> {
         if let Some((file, arguments)) = &self.arguments {
             self.apply_arguments(graph, file, arguments)?;
         }
@@ -126,7 +138,7 @@ fn carets(before: &str, wrong: &str) -> String {
 }
 
 /// `%x=3,4`
-fn shape(text: &str) -> Result<(String, String, Dims), Refusal> {
+fn shape(text: &str) -> Result<(String, String, Dims), Error> {
     let wrong = || refuse(format_args!("--shape {text}: expected `--shape '%x=3,4'`"));
     let Some((name, sizes)) = text.split_once('=') else { return wrong() };
     let sizes: Result<Dims, _> =

@@ -4,7 +4,7 @@
 //! Sections are named as in the text. Nested sections are numbered anew, so their names form a
 //! path: `prim::DifferentiableGraph_0/prim::FusionGroup_0/%v`.
 
-use crate::optimise::{Refusal, refuse};
+use crate::error::{Error, refuse};
 use jitopt_core::interpreter::content_names::sections;
 use jitopt_core::interpreter::{Backend, Environment, IValue, Outs};
 use jitopt_core::ir::{Graph, Node, Value};
@@ -30,7 +30,7 @@ impl Named<'_> {
 }
 
 /// `%name=FILE` or `%name=FILE:KEY`, also for a value in a section.
-pub(crate) fn name_and_file<'a>(flag: &str, text: &'a str) -> Result<(&'a str, &'a str), Refusal> {
+pub(crate) fn name_and_file<'a>(flag: &str, text: &'a str) -> Result<(&'a str, &'a str), Error> {
     let parts = text.split_once('=').filter(|(name, file)| is_name(name) && !file.is_empty());
     match parts {
         Some((name, file)) => Ok((name.strip_prefix('%').unwrap_or(name), file)),
@@ -45,7 +45,7 @@ pub(crate) fn is_name(text: &str) -> bool {
 }
 
 /// The value of the graph or of one of its sections that a flag names; `text` lacks the first `%`.
-pub(crate) fn find<'g>(flag: &str, text: &str, graph: &'g Graph) -> Result<Named<'g>, Refusal> {
+pub(crate) fn find<'g>(flag: &str, text: &str, graph: &'g Graph) -> Result<Named<'g>, Error> {
     let (path, name) = text.rsplit_once("/%").unwrap_or(("", text));
     let (mut inner, mut way) = (graph, Vec::new());
     for part in path.split('/').filter(|part| !part.is_empty()) {

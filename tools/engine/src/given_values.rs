@@ -1,13 +1,12 @@
 //! Values given for a run: inputs, contents that the text omits, and replayed values.
 
-use crate::arguments::RunArgs;
-use crate::batch::unreadable;
+use crate::Workspace;
 use crate::bindings::Bindable;
+use crate::error::{Error, refuse};
 use crate::named_values::{self, Named};
-use crate::optimise::{Refusal, refuse};
+use crate::options::RunOptions;
 use crate::specializing::near_name;
 use crate::verdicts::summary;
-use crate::{World, exit};
 use jitopt_core::interpreter::description::{self, Described, Description, Source, TensorNote, fitted};
 use jitopt_core::interpreter::environment::Invent;
 use jitopt_core::interpreter::files::{Tensors, read_any};
@@ -37,14 +36,14 @@ pub(crate) struct Given {
 
 impl Given {
     /// Reads the files that flags name; without flags, the files beside the graph.
-    pub(crate) fn read(args: &RunArgs, graph: &Path, world: &World<'_>) -> Result<Given, Refusal> {
+    pub(crate) fn read(args: &RunOptions, graph: &Path, workspace: &Workspace<'_>) -> Result<Given, Error> {
         let mut given = Given::default();
-        let beside = |suffix: &str| beside(graph, suffix, world).filter(|_| args.values.seed.is_none());
+        let beside = |suffix: &str| beside(graph, suffix, workspace).filter(|_| args.values.seed.is_none());
         let whole = graph.with_extension("");
-        let part = beside_several(&whole, world).filter(|_| args.values.seed.is_none());
+        let part = beside_several(&whole, workspace).filter(|_| args.values.seed.is_none());
         let several = part.as_ref().map(|(path, _)| path.clone());
         if let Some(path) = args.values.args.clone().or_else(|| beside(".json")).or(several) {
-            let bytes = read(&path, world)?;
+            let bytes = workspace.read(&path)?;
             let name = path.display().to_string();
             let description = match description::part_in(&bytes, &parts(&whole)) {
                 Some(part) => description::parse_part(&bytes, part),
@@ -54,11 +53,11 @@ impl Given {
             given.described_in = Some(name);
         }
         if given.described_in.is_none() && args.values.seed.is_none() {
-            given.inline(graph, world)?;
+            given.inline(graph, workspace)?;
         }
-        let several = part.map(|(_, tensors)| tensors).filter(|path| world.path(path).is_file());
+        let several = part.map(|(_, tensors)| tensors).filter(|path| workspace.path(path).is_file());
         if let Some(path) = args.values.inputs.clone().or_else(|| beside(".inputs.safetensors")).or(several) {
-            given.tensors = read_tensors(&path, world)?;
+            given.tensors = read_tensors(&path, workspace)?;
             given.tensors_in = Some(path.display().to_string());
         }
         Ok(given)
@@ -78,7 +77,7 @@ impl Given {
     }
 
     /// For each parameter, the key of its tensors and the index of its description.
-    pub(crate) fn keys(&self, graph: &Graph) -> Result<Vec<(String, Option<usize>)>, Refusal> {
+    pub(crate) fn keys(&self, graph: &Graph) -> Result<Vec<(String, Option<usize>)>, Error> {
         let mut keys = vec![(String::new(), None); graph.params(graph.root()).count()];
         for (k, i) in places(graph, usize::MAX).into_iter().enumerate() {
             keys[i].0 = format!("in{k}");
@@ -91,8 +90,8 @@ impl Given {
 
     /// Reads the description from `# ARGS: ` lines of the graph's own file, so that one file is a
     /// complete test.
-    fn inline(&mut self, graph: &Path, world: &World<'_>) -> Result<(), Refusal> {
-        let Ok(text) = std::fs::read_to_string(world.path(graph)) else { return Ok(()) };
+    fn inline(&mut self, graph: &Path, workspace: &Workspace<'_>) -> Result<(), Error> {
+        let Ok(text) = std::fs::read_to_string(workspace.path(graph)) else { return Ok(()) };
         let lines: Vec<&str> = text.lines().filter_map(|line| line.trim_start().strip_prefix("# ARGS:")).collect();
         if !lines.is_empty() {
             let name = format!("{}, lines `# ARGS:`", graph.display());
@@ -141,9 +140,9 @@ fn are_taken(graph: &Graph, described: &[(String, Described)]) -> bool {
 }
 
 /// The file beside a graph with the same stem and this suffix, if it exists.
-pub(crate) fn beside(graph: &Path, suffix: &str, world: &World<'_>) -> Option<PathBuf> {
+pub(crate) fn beside(graph: &Path, suffix: &str, workspace: &Workspace<'_>) -> Option<PathBuf> {
     let path = graph.with_extension("").with_added_suffix(suffix);
-    (graph.as_os_str() != "-" && world.path(&path).is_file()).then_some(path)
+    (graph.as_os_str() != "-" && workspace.path(&path).is_file()).then_some(path)
 }
 
 /// Names of a graph in a description of several graphs: `f` for `case.f.ir`; `df_new` and `df` for
@@ -155,10 +154,10 @@ fn parts(whole: &Path) -> Vec<&str> {
 
 /// The description and the tensors of one of several graphs: `case.json` and
 /// `case.f_inputs.safetensors` for `case.f.ir`.
-fn beside_several(whole: &Path, world: &World<'_>) -> Option<(PathBuf, PathBuf)> {
+fn beside_several(whole: &Path, workspace: &Workspace<'_>) -> Option<(PathBuf, PathBuf)> {
     let case = whole.with_extension("");
     let path = case.clone().with_added_suffix(".json");
-    let bytes = std::fs::read(world.path(&path)).ok()?;
+    let bytes = std::fs::read(workspace.path(&path)).ok()?;
     let part = description::part_in(&bytes, &parts(whole))?;
     Some((path, case.with_added_suffix(&format!(".{part}_inputs.safetensors"))))
 }
@@ -175,13 +174,9 @@ impl AddedSuffix for PathBuf {
     }
 }
 
-fn read(path: &Path, world: &World<'_>) -> Result<Vec<u8>, Refusal> {
-    std::fs::read(world.path(path)).map_err(|error| (exit::USAGE, unreadable(path, &error, world)))
-}
-
 /// Reads the tensors of a file; errors name the file.
-pub(crate) fn read_tensors(path: &Path, world: &World<'_>) -> Result<Tensors, Refusal> {
-    let bytes = read(path, world)?;
+pub(crate) fn read_tensors(path: &Path, workspace: &Workspace<'_>) -> Result<Tensors, Error> {
+    let bytes = workspace.read(path)?;
     read_any(&bytes).or_else(|error| refuse(format_args!("`{}`: {error}", path.display())))
 }
 
@@ -200,11 +195,11 @@ fn places(graph: &Graph, n: usize) -> Vec<usize> {
 
 /// The given inputs, one entry per parameter.
 pub(crate) fn inputs(
-    args: &RunArgs,
+    args: &RunOptions,
     graph: &Graph,
     given: &Given,
     env: &Environment,
-) -> Result<Vec<Option<IValue>>, Refusal> {
+) -> Result<Vec<Option<IValue>>, Error> {
     let params: Vec<Value> = graph.params(graph.root()).collect();
     let mut inputs = vec![None; params.len()];
     let described = described_inputs(graph, given)?;
@@ -248,9 +243,9 @@ pub(crate) fn inputs(
 }
 
 /// The expected path of the input tensors, for messages.
-fn expected_beside(args: &RunArgs) -> String {
+fn expected_beside(args: &RunOptions) -> String {
     let beside = |path: &PathBuf| path.with_extension("").with_added_suffix(".inputs.safetensors");
-    let beside = args.files.first().map(|path| format!(": expected `{}`, or --inputs", beside(path).display()));
+    let beside = args.graph.as_ref().map(|path| format!(": expected `{}`, or --inputs", beside(path).display()));
     beside.unwrap_or_else(|| "; give --inputs".to_owned())
 }
 
@@ -262,7 +257,7 @@ fn in_file(given: &Given, message: &str) -> String {
 
 /// For each input, its parameter, the key of its tensors and its description. Without a
 /// description, the tensors describe themselves.
-fn described_inputs(graph: &Graph, given: &Given) -> Result<Vec<(usize, String, Described)>, Refusal> {
+fn described_inputs(graph: &Graph, given: &Given) -> Result<Vec<(usize, String, Described)>, Error> {
     let params: Vec<Value> = graph.params(graph.root()).collect();
     if given.described_in.is_some() {
         let inputs = given.described(graph);
@@ -321,7 +316,7 @@ fn named(tensors: &Tensors, described: &[(usize, String, Described)]) -> Tensors
 }
 
 /// All inputs, or an error for a missing one.
-pub(crate) fn complete(graph: &Graph, inputs: Vec<Option<IValue>>, given: &Given) -> Result<Vec<IValue>, Refusal> {
+pub(crate) fn complete(graph: &Graph, inputs: Vec<Option<IValue>>, given: &Given) -> Result<Vec<IValue>, Error> {
     let mut plain = 0;
     let mut all = Vec::new();
     for (param, input) in graph.params(graph.root()).zip(inputs) {
@@ -345,11 +340,11 @@ pub(crate) fn complete(graph: &Graph, inputs: Vec<Option<IValue>>, given: &Given
 
 /// The shapes of generated inputs, as in `%x=3,4`.
 pub(crate) fn shapes(
-    args: &RunArgs,
+    args: &RunOptions,
     graph: &Graph,
     callees: &BTreeMap<String, Graph>,
     inputs: &[Option<IValue>],
-) -> Result<BTreeMap<String, Dims>, Refusal> {
+) -> Result<BTreeMap<String, Dims>, Error> {
     let bindable = Bindable::of(graph, callees);
     let mut shapes = BTreeMap::new();
     for text in &args.values.shape {
@@ -383,10 +378,10 @@ pub(crate) fn shapes(
 // ---- tensors of files
 
 /// The tensors of `FILE`, or the one tensor of `FILE:KEY`.
-pub(crate) fn tensors_of(text: &str, world: &World<'_>) -> Result<Tensors, Refusal> {
-    let parts = text.rsplit_once(':').filter(|_| !world.path(Path::new(text)).exists());
-    let Some((file, key)) = parts else { return read_tensors(Path::new(text), world) };
-    let mut tensors = read_tensors(Path::new(file), world)?;
+pub(crate) fn tensors_of(text: &str, workspace: &Workspace<'_>) -> Result<Tensors, Error> {
+    let parts = text.rsplit_once(':').filter(|_| !workspace.path(Path::new(text)).exists());
+    let Some((file, key)) = parts else { return read_tensors(Path::new(text), workspace) };
+    let mut tensors = read_tensors(Path::new(file), workspace)?;
     match tensors.remove(key) {
         Some(tensor) => Ok(Tensors::from([(String::new(), tensor)])),
         None => {
@@ -398,8 +393,8 @@ pub(crate) fn tensors_of(text: &str, world: &World<'_>) -> Result<Tensors, Refus
 }
 
 /// The single tensor for a value.
-pub(crate) fn single(name: &str, file: &str, world: &World<'_>) -> Result<Tensor, Refusal> {
-    let mut tensors = tensors_of(file, world)?;
+pub(crate) fn single(name: &str, file: &str, workspace: &Workspace<'_>) -> Result<Tensor, Error> {
+    let mut tensors = tensors_of(file, workspace)?;
     if let Some(tensor) = tensors.remove(name) {
         return Ok(tensor);
     }
@@ -415,7 +410,7 @@ pub(crate) fn single(name: &str, file: &str, world: &World<'_>) -> Result<Tensor
 pub(crate) fn warn_of_contradictions<'v>(
     graph: &Graph,
     inputs: impl Iterator<Item = &'v IValue>,
-    world: &mut World<'_>,
+    workspace: &mut Workspace<'_>,
 ) {
     for (param, input) in graph.params(graph.root()).zip(inputs) {
         let (Some(declared), Some(tensor)) = (graph.ty(param).as_tensor(), input.tensor()) else { continue };
@@ -427,20 +422,19 @@ pub(crate) fn warn_of_contradictions<'v>(
         if !sizes || declared.dtype.is_some_and(|dtype| dtype != tensor.dtype()) {
             let (name, ty) = (graph.name(param), graph.ty(param));
             let given = summary(input);
-            world.say(&format!(
-                "warning: %{name} is declared `{ty}`, but {given} is given; passes rely on the declared type"
-            ));
+            workspace
+                .warn(format!("%{name} is declared `{ty}`, but {given} is given; passes rely on the declared type"));
         }
     }
 }
 
 /// Values that replace computed ones.
 pub(crate) fn replayed<'g>(
-    args: &RunArgs,
+    args: &RunOptions,
     graph: &'g Graph,
     env: &Environment,
-    world: &World<'_>,
-) -> Result<Vec<(Named<'g>, IValue)>, Refusal> {
+    workspace: &Workspace<'_>,
+) -> Result<Vec<(Named<'g>, IValue)>, Error> {
     let mut replayed: Vec<(Named<'g>, IValue)> = Vec::new();
     for text in &args.values.replay {
         let (name, file) = named_values::name_and_file("--replay", text)?;
@@ -448,7 +442,7 @@ pub(crate) fn replayed<'g>(
         if graph.params(graph.root()).any(|param| named.way.is_empty() && param == named.value) {
             return refuse(format_args!("--replay: %{name} is a parameter; give it with --inputs or --bind"));
         }
-        let tensor = single(name.rsplit_once("/%").map_or(name, |(_, name)| name), file, world)?;
+        let tensor = single(name.rsplit_once("/%").map_or(name, |(_, name)| name), file, workspace)?;
         let tensor = tensor.converted(tensor.dtype(), env.precision);
         let fits = fitted(IValue::Tensor(tensor), named.graph.ty(named.value));
         let fits = fits.or_else(|error| refuse(format_args!("--replay {text}: {error}")))?;
@@ -461,7 +455,7 @@ pub(crate) fn replayed<'g>(
 }
 
 /// Parses the method to generate unbound contents: `zeros`, `ones`, `random`, `random:SEED`.
-pub(crate) fn fill_unknown(how: &str) -> Result<(Invent, u64), Refusal> {
+pub(crate) fn fill_unknown(how: &str) -> Result<(Invent, u64), Error> {
     let (word, seed) = how.split_once(':').map_or((how, None), |(word, seed)| (word, Some(seed)));
     let number = seed.map_or(Ok(0), str::parse);
     match (word, number, seed) {

@@ -4,9 +4,9 @@
 //! Each group is joined with its backward graph, and runs on the operands that it receives when the
 //! whole graph runs; the gradients of its results are generated.
 
+use crate::Workspace;
+use crate::error::Error;
 use crate::judging;
-use crate::optimise::Refusal;
-use crate::{World, exit};
 use jitopt_core::analysis::gradient_roles::Roles;
 use jitopt_core::interpreter::{IValue, Watch};
 use jitopt_core::ir::{Block, Graph, Node, Value, ValueMap};
@@ -43,21 +43,32 @@ pub(crate) fn any(graph: &Graph) -> bool {
     graph.all_nodes().any(|node| graph.backward(node).is_some())
 }
 
-/// Compares the gradients of groups, prints the result, and returns the exit code.
+/// The result of comparing gradients.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Gradients {
+    /// They are equal.
+    Equal,
+    /// They were not compared; a note says why, unless there are none.
+    NotCompared,
+    /// They differ; the text says where.
+    Differ(String),
+}
+
+/// Compares the gradients of groups.
 pub(crate) fn compare(
     reference: &Reference,
     (before, after): (&Graph, &Graph),
-    world: &mut World<'_>,
-) -> Result<i32, Refusal> {
+    workspace: &mut Workspace<'_>,
+) -> Result<Gradients, Error> {
     let (old, new) = (groups(before), groups(after));
     if old.is_empty() && new.is_empty() {
-        return Ok(exit::YES);
+        return Ok(Gradients::NotCompared);
     }
-    let joined = match pairs((before, &old), (after, &new), world)? {
+    let joined = match pairs((before, &old), (after, &new), workspace)? {
         Ok(joined) => joined,
         Err(why) => {
-            world.say(&format!("note: gradients were not compared: {why}"));
-            return Ok(exit::YES);
+            workspace.note(format!("gradients were not compared: {why}"));
+            return Ok(Gradients::NotCompared);
         }
     };
     let handed = handed(reference, before, &old);
@@ -72,24 +83,23 @@ pub(crate) fn compare(
                 all.unjudged = all.unjudged.or(tally.unjudged);
             }
             Err(finding) => {
-                world.say(&wrong(before, group, &finding));
-                return Ok(exit::MISMATCH);
+                return Ok(Gradients::Differ(wrong(before, group, &finding)));
             }
         }
     }
     match (all.same, all.unjudged) {
-        (0, Some((_, stop))) => world.say(&format!("note: gradients were not compared: {stop}")),
-        (0, None) => world.say("note: gradients were not compared: no sample ran a differentiable group"),
-        _ => world.print(b"gradients are equal too\n"),
+        (0, Some((_, stop))) => workspace.note(format!("gradients were not compared: {stop}")),
+        (0, None) => workspace.note("gradients were not compared: no sample ran a differentiable group"),
+        _ => return Ok(Gradients::Equal),
     }
-    Ok(exit::YES)
+    Ok(Gradients::NotCompared)
 }
 
 fn wrong(graph: &Graph, group: Node, finding: &Finding) -> String {
     let (results, params) = (graph.num_outputs(group), graph.num_inputs(group));
     let outputs: Vec<String> = graph.outputs(group).map(|output| format!("%{}", graph.name(output))).collect();
     format!(
-        "error: gradients of the group that computes {} differ; the list has its {results} results, the gradients of its {params} operands, and the generated gradients of the results\n{finding}",
+        "gradients of the group that computes {} differ; the list has its {results} results, the gradients of its {params} operands, and the generated gradients of the results\n{finding}",
         outputs.join(", ")
     )
 }
@@ -100,8 +110,8 @@ fn wrong(graph: &Graph, group: Node, finding: &Finding) -> String {
 fn pairs(
     (before, old): (&Graph, &[Node]),
     (after, new): (&Graph, &[Node]),
-    world: &mut World<'_>,
-) -> Result<Result<Vec<(Graph, Graph)>, String>, Refusal> {
+    workspace: &mut Workspace<'_>,
+) -> Result<Result<Vec<(Graph, Graph)>, String>, Error> {
     if old.len() != new.len() {
         return Ok(Err(format!(
             "{} groups have backward graphs before the passes, but {} after them",
@@ -125,7 +135,7 @@ fn pairs(
         if draws(before, a) || draws(after, b) {
             return Ok(Err("a group uses random numbers".to_owned()));
         }
-        match (joined(before, a, world)?, joined(after, b, world)?) {
+        match (joined(before, a, workspace)?, joined(after, b, workspace)?) {
             (Ok(first), Ok(second)) => found.push((first, second)),
             (Err(why), _) | (_, Err(why)) => return Ok(Err(why)),
         }
@@ -148,7 +158,7 @@ fn draws(graph: &Graph, group: Node) -> bool {
 }
 
 /// A graph that consists of one group, joined with its backward graph.
-fn joined(graph: &Graph, group: Node, world: &mut World<'_>) -> Result<Result<Graph, String>, Refusal> {
+fn joined(graph: &Graph, group: Node, workspace: &mut Workspace<'_>) -> Result<Result<Graph, String>, Error> {
     let mut whole = Graph::empty_like(graph);
     let root = whole.root();
     let mut map = ValueMap::default();
@@ -163,7 +173,7 @@ fn joined(graph: &Graph, group: Node, world: &mut World<'_>) -> Result<Result<Gr
     whole.append(root, copy);
     let outputs: Vec<Value> = whole.outputs(copy).collect();
     outputs.into_iter().for_each(|output| whole.add_result(root, output));
-    let pipeline = judging::pipeline("differentiate{joint}", world)?;
+    let pipeline = judging::pipeline("differentiate{joint}", workspace)?;
     let made = pass::run(&mut whole, &pipeline, &mut Session::default(), &mut []);
     Ok(made.map(|()| whole).map_err(|error| error.to_string()))
 }

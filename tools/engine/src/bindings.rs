@@ -4,10 +4,10 @@
 //! `prim::fork_0/%w`, `%list[1]`. A name without a path resolves to the graph's own value, if there
 //! is one; else it must occur in exactly one section.
 
-use crate::World;
-use crate::arguments::RunArgs;
+use crate::Workspace;
+use crate::error::{Error, refuse};
 use crate::given_values::{is_object, single, tensors_of};
-use crate::optimise::{Refusal, refuse};
+use crate::options::RunOptions;
 use crate::plain_values;
 use jitopt_core::interpreter::content_names::{Content, all_graphs, contents, part_name};
 use jitopt_core::interpreter::exact_literals::may_be_rounded;
@@ -25,7 +25,7 @@ use std::path::Path;
 const MOST_LISTED: usize = 8;
 
 /// The bindable values of a graph.
-pub(crate) struct Bindable<'g> {
+pub struct Bindable<'g> {
     graphs: Vec<(String, &'g Graph)>,
     known: BTreeMap<String, Known>,
     /// Objects that are passed to calls, so that any attribute of them may be read.
@@ -59,7 +59,8 @@ enum Lookup {
 }
 
 impl<'g> Bindable<'g> {
-    pub(crate) fn of(graph: &'g Graph, callees: &'g BTreeMap<String, Graph>) -> Bindable<'g> {
+    /// Collects the bindable values of a graph and its callees.
+    pub fn of(graph: &'g Graph, callees: &'g BTreeMap<String, Graph>) -> Bindable<'g> {
         let graphs = all_graphs(graph, callees);
         let mut found = Bindable { graphs, known: BTreeMap::new(), open: Vec::new() };
         let mut objects = BTreeMap::new();
@@ -141,7 +142,7 @@ impl<'g> Bindable<'g> {
 
     /// Whether a name is bindable, has bindable elements or attributes, or is an attribute of an
     /// open object.
-    pub(crate) fn takes(&self, name: &str) -> bool {
+    pub fn takes(&self, name: &str) -> bool {
         let below = |object: &String| name.strip_prefix(object.as_str()).is_some_and(|rest| rest.starts_with('.'));
         self.is_known(name) || self.has_below(name) || self.open.iter().any(below)
     }
@@ -179,7 +180,7 @@ impl<'g> Bindable<'g> {
     }
 
     /// The value that a flag names, or why there is none.
-    fn find(&self, flag: &str, typed: &str) -> Result<String, Refusal> {
+    fn find(&self, flag: &str, typed: &str) -> Result<String, Error> {
         match self.look_up(typed) {
             Lookup::Found(name) => Ok(name),
             Lookup::Ambiguous(names) => ambiguous(flag, typed, &names),
@@ -187,7 +188,7 @@ impl<'g> Bindable<'g> {
         }
     }
 
-    fn missing(&self, flag: &str, typed: &str) -> Result<String, Refusal> {
+    fn missing(&self, flag: &str, typed: &str) -> Result<String, Error> {
         let name = typed.strip_prefix('%').unwrap_or(typed);
         let (path, last) = name.rsplit_once("/%").map_or(("", name), |(path, last)| (path, last));
         let elsewhere = listed_names(&self.in_sections(last));
@@ -217,21 +218,27 @@ impl<'g> Bindable<'g> {
 
     /// Reads the text after `=` of a flag, or a file: the content of a value, of the elements of a
     /// list, or of the attributes of an object.
-    fn read(&self, flag: &str, name: &str, text: &str, world: &World<'_>) -> Result<Vec<(String, Given)>, Refusal> {
+    fn read(
+        &self,
+        flag: &str,
+        name: &str,
+        text: &str,
+        workspace: &Workspace<'_>,
+    ) -> Result<Vec<(String, Given)>, Error> {
         let one = |given: Given| Ok(vec![(name.to_owned(), given)]);
         if let Some(Known { ty, .. }) = self.known.get(name) {
             if let Some(value) = plain_values::parse(text, *ty) {
                 return one(Given::Plain(value));
             }
             if plain_values::is_plain(*ty) {
-                return one(Given::Plain(plain_values::from_file(flag, text, *ty, world)?));
+                return one(Given::Plain(plain_values::from_file(flag, text, *ty, workspace)?));
             }
             if matches!(ty.kind(), TypeKind::List(_)) {
-                return one(Given::List(listed(name, text, world)?));
+                return one(Given::List(listed(name, text, workspace)?));
             }
         }
         if self.known.contains_key(name) || !self.has_below(name) {
-            return one(Given::One(single(last_name(name), text, world)?));
+            return one(Given::One(single(last_name(name), text, workspace)?));
         }
         let is_list = self.known.keys().any(|known| known.strip_prefix(name).is_some_and(|rest| rest.starts_with('[')));
         let path = |key: &str| match (key, place(key)) {
@@ -239,7 +246,7 @@ impl<'g> Bindable<'g> {
             (_, Some(i)) if is_list => part_name(name, i),
             _ => format!("{name}.{key}"),
         };
-        Ok(tensors_of(text, world)?.into_iter().map(|(key, tensor)| (path(&key), Given::One(tensor))).collect())
+        Ok(tensors_of(text, workspace)?.into_iter().map(|(key, tensor)| (path(&key), Given::One(tensor))).collect())
     }
 
     /// Assigns the files of a directory to values by their names; files of sections are in
@@ -249,18 +256,18 @@ impl<'g> Bindable<'g> {
         flag: &str,
         folder: &Path,
         path: &str,
-        world: &World<'_>,
-    ) -> Result<Vec<(String, Given)>, Refusal> {
-        let entries = std::fs::read_dir(world.path(folder))
+        workspace: &Workspace<'_>,
+    ) -> Result<Vec<(String, Given)>, Error> {
+        let entries = std::fs::read_dir(workspace.path(folder))
             .or_else(|error| refuse(format_args!("cannot read `{}`: {error}", folder.display())))?;
         let mut names: Vec<String> = entries.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect();
         names.sort();
         let mut found = Vec::new();
         for name in names {
             let (file, inner) = (folder.join(&name), format!("{path}{name}/"));
-            if world.path(&file).is_dir() {
+            if workspace.path(&file).is_dir() {
                 if self.known.keys().any(|known| known.starts_with(&inner)) {
-                    found.extend(self.in_folder(flag, &file, &inner, world)?);
+                    found.extend(self.in_folder(flag, &file, &inner, workspace)?);
                 }
                 continue;
             }
@@ -268,7 +275,7 @@ impl<'g> Bindable<'g> {
             let typed = if path.is_empty() { value.to_owned() } else { format!("{path}%{value}") };
             match self.look_up(&typed) {
                 Lookup::Found(name) if self.is_known(&name) || self.has_below(&name) => {
-                    let given = self.read(flag, &name, &file.to_string_lossy(), world)?;
+                    let given = self.read(flag, &name, &file.to_string_lossy(), workspace)?;
                     found.extend(given.into_iter().filter(|(name, _)| self.takes(name)));
                 }
                 Lookup::Ambiguous(names) => drop(ambiguous(&format!("{flag}: {name}"), &typed, &names)?),
@@ -279,19 +286,18 @@ impl<'g> Bindable<'g> {
     }
 
     /// Notes constants that the text rounds, and constants whose number of dimensions is unknown.
-    fn note_guesses(&self, bound: &BTreeMap<String, IValue>, world: &mut World<'_>) {
+    fn note_guesses(&self, bound: &BTreeMap<String, IValue>, workspace: &mut Workspace<'_>) {
         let names = |why: Why| -> Vec<String> {
             let of_kind = self.known.iter().filter(|(name, known)| known.why == why && !bound.contains_key(*name));
             of_kind.map(|(name, _)| spelled(name)).collect()
         };
         if let Some((first, others)) = first_of(&names(Why::Rounded)) {
-            world.say(&format!(
-                "note: the text rounds the constant {first}{others}; bind the exact values with --bind '{first}=FILE'"
+            workspace.note(format!(
+                "the text rounds the constant {first}{others}; bind the exact values with --bind '{first}=FILE'"
             ));
         }
         if let Some((first, others)) = first_of(&names(Why::Unshaped)) {
-            world.say(&format!(
-                "note: the text does not contain the rank of {first}{others}; rank 1 is assumed; bind the tensor with --bind '{first}=FILE'"
+            workspace.note(format!("the text does not contain the rank of {first}{others}; rank 1 is assumed; bind the tensor with --bind '{first}=FILE'"
             ));
         }
     }
@@ -317,7 +323,7 @@ fn has_parts(attribute: &Attribute) -> bool {
     matches!(attribute, Attribute::Opaque(text) if jitopt_core::text::printed_list::parts(text).is_some())
 }
 
-fn ambiguous(flag: &str, typed: &str, names: &[String]) -> Result<String, Refusal> {
+fn ambiguous(flag: &str, typed: &str, names: &[String]) -> Result<String, Error> {
     let name = typed.rsplit('%').next().unwrap_or(typed);
     refuse(format_args!("{flag}: %{name} is ambiguous: several sections define it; use {}", listed_names(names)))
 }
@@ -337,7 +343,7 @@ fn last_name(name: &str) -> &str {
 }
 
 /// `%name=FILE`, `%name=VALUE` or `section/%name=FILE`
-fn named(text: &str) -> Result<(&str, &str), Refusal> {
+fn named(text: &str) -> Result<(&str, &str), Error> {
     let parts = text.split_once('=').filter(|(name, given)| !given.is_empty() && !name.is_empty());
     match parts.filter(|(name, _)| name.len() > 1 && (name.starts_with('%') || name.contains("/%"))) {
         Some(parts) => Ok(parts),
@@ -347,17 +353,17 @@ fn named(text: &str) -> Result<(&str, &str), Refusal> {
 
 /// Contents that flags bind, by name.
 pub(crate) fn bindings(
-    args: &RunArgs,
+    args: &RunOptions,
     graph: &Graph,
     env: &Environment,
-    world: &mut World<'_>,
-) -> Result<BTreeMap<String, IValue>, Refusal> {
+    workspace: &mut Workspace<'_>,
+) -> Result<BTreeMap<String, IValue>, Error> {
     let bindable = Bindable::of(graph, &env.callees);
     let mut bindings = BTreeMap::new();
     for text in &args.values.bind {
         let (flag, (typed, given)) = (format!("--bind {text}"), named(text)?);
         let name = bindable.find(&flag, typed)?;
-        for (name, given) in bindable.read(&flag, &name, given, world)? {
+        for (name, given) in bindable.read(&flag, &name, given, workspace)? {
             let name = bindable.find(&flag, &name)?;
             if bindings.insert(name.clone(), given.value(env)).is_some() {
                 return refuse(format_args!("{flag}: {} is bound twice", spelled(&name)));
@@ -366,9 +372,9 @@ pub(crate) fn bindings(
     }
     if let Some(folder) = &args.values.bind_dir {
         let flag = format!("--bind-dir {}", folder.display());
-        let found = bindable.in_folder(&flag, folder, "", world)?;
+        let found = bindable.in_folder(&flag, folder, "", workspace)?;
         if found.is_empty() && bindable.is_empty() {
-            world.say(&format!("note: {flag}: nothing to bind: the text contains all contents of the graph"));
+            workspace.note(format!("{flag}: nothing to bind: the text contains all contents of the graph"));
         } else if found.is_empty() {
             return refuse(format_args!("{flag}: no file in this directory is named after a bindable value"));
         }
@@ -382,7 +388,7 @@ pub(crate) fn bindings(
         of_folder.extend(std::mem::take(&mut bindings));
         bindings = of_folder;
     }
-    bindable.note_guesses(&bindings, world);
+    bindable.note_guesses(&bindings, workspace);
     Ok(bindings)
 }
 
@@ -412,10 +418,10 @@ fn place(key: &str) -> Option<usize> {
 }
 
 /// The tensors of a list, in order of their indices.
-fn listed(name: &str, file: &str, world: &World<'_>) -> Result<Vec<Tensor>, Refusal> {
+fn listed(name: &str, file: &str, workspace: &Workspace<'_>) -> Result<Vec<Tensor>, Error> {
     let mut places: BTreeMap<usize, Tensor> = BTreeMap::new();
     let name = spelled(name);
-    for (key, tensor) in tensors_of(file, world)? {
+    for (key, tensor) in tensors_of(file, workspace)? {
         let Some(place) = place(&key) else {
             let found =
                 if key.is_empty() { "the file has an unnamed tensor".into() } else { format!("the file has `{key}`") };

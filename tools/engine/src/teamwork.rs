@@ -1,10 +1,11 @@
 //! Parallel searches, in which each thread reads its own trial: graphs are not shared between
 //! threads.
 
-use crate::arguments::JudgeArgs;
+use crate::error::Error;
 use crate::judging::Trial;
-use crate::optimise::{Refusal, refuse};
-use crate::{World, stack};
+use crate::options::JudgeOptions;
+use crate::program::Program;
+use crate::{Workspace, stack};
 use jitopt_judge::team::Seat;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,24 +15,13 @@ use std::thread::Scope;
 /// The subject of a parallel search.
 #[derive(Clone, Copy)]
 pub(crate) struct Work<'a> {
-    pub(crate) judge: &'a JudgeArgs,
-    pub(crate) file: &'a Path,
+    pub(crate) judge: &'a JudgeOptions,
+    pub(crate) program: &'a Program,
     pub(crate) cwd: &'a Path,
     pub(crate) jobs: usize,
 }
 
 impl Work<'_> {
-    /// # Errors
-    /// Input that cannot be read twice, or results that depend on time, cannot be shared.
-    pub(crate) fn check(&self) -> Result<(), Refusal> {
-        if self.jobs > 1 && (self.file.as_os_str() == "-" || self.judge.timeout.is_some()) {
-            return refuse(
-                "--jobs: every worker must read the same graph and get the same results; give a file, and remove --timeout",
-            );
-        }
-        Ok(())
-    }
-
     /// Runs `lead` here and `follow` in other threads; returns the result of `lead`.
     pub(crate) fn share<T>(self, follow: &(dyn Fn(&Trial, Seat) + Sync), lead: impl FnOnce(Seat) -> T) -> T {
         std::thread::scope(|scope| {
@@ -55,18 +45,10 @@ impl Work<'_> {
     }
 
     /// The same search over its own trial; its messages are discarded, as the lead prints them.
-    fn replica(&self, seat: Seat, follow: &(dyn Fn(&Trial, Seat) + Sync)) -> Result<(), Refusal> {
-        let (mut nothing, mut said) = (Vec::new(), Vec::new());
-        let mut world = World {
-            stdin: Box::new(std::io::empty()),
-            stdout: &mut nothing,
-            stderr: &mut said,
-            env: BTreeMap::new(),
-            cwd: self.cwd.to_owned(),
-            colour: false,
-            failed_write: None,
-        };
-        follow(&Trial::read(self.judge, self.file, &mut world)?, seat);
+    fn replica(&self, seat: Seat, follow: &(dyn Fn(&Trial, Seat) + Sync)) -> Result<(), Error> {
+        let env = BTreeMap::new();
+        let mut workspace = Workspace::new(self.cwd, &env, |_| {});
+        follow(&Trial::read(self.judge, self.program, &mut workspace)?, seat);
         Ok(())
     }
 }

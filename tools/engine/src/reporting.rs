@@ -8,7 +8,7 @@ use std::ops::Range;
 const SHOWN: usize = 160;
 
 /// Renders diagnostics of one file.
-pub(crate) fn render(name: &str, text: &[u8], diagnostics: &[Diagnostic], colour: bool) -> String {
+pub fn render(name: &str, text: &[u8], diagnostics: &[Diagnostic], colour: bool) -> String {
     let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
     let shown: Vec<String> = diagnostics.iter().map(|d| one(&renderer, name, text, d)).collect();
     let errors = diagnostics.iter().filter(|d| d.severity == Severity::Error).count();

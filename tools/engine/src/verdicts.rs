@@ -1,11 +1,11 @@
 //! Comparison of results with expected values: `--expect`, tolerances, and the table of
 //! differences.
 
-use crate::arguments::RunArgs;
+use crate::Workspace;
+use crate::error::{Error, refuse};
 use crate::given_values::{read_tensors, single};
 use crate::named_values::{self, Place};
-use crate::optimise::{Refusal, refuse};
-use crate::{World, exit};
+use crate::options::RunOptions;
 use jitopt_core::interpreter::comparison::{Difference, Tolerance, differences};
 use jitopt_core::interpreter::description::{Description, Source};
 use jitopt_core::interpreter::files::Tensors;
@@ -13,10 +13,11 @@ use jitopt_core::interpreter::{IValue, shown_values};
 use jitopt_core::ir::Graph;
 use jitopt_core::tensor::{DType, Precision, Tensor};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::path::Path;
 
 /// A short description of a value.
-pub(crate) fn summary(value: &IValue) -> String {
+pub fn summary(value: &IValue) -> String {
     const SHOWN: usize = 40;
     match value {
         IValue::Tensor(tensor) => {
@@ -60,17 +61,17 @@ pub(crate) struct Expectations {
 }
 
 impl Expectations {
-    pub(crate) fn read(args: &RunArgs, graph: &Graph, world: &World<'_>) -> Result<Expectations, Refusal> {
+    pub(crate) fn read(args: &RunOptions, graph: &Graph, workspace: &Workspace<'_>) -> Result<Expectations, Error> {
         let (outputs, values, found) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
         let mut all = Expectations { what: "output", outputs, values, sections: BTreeSet::new(), found };
         for text in &args.checks.expect {
             if !text.split_once('=').is_some_and(|(name, _)| named_values::is_name(name)) && !text.starts_with('%') {
-                all.outputs.push((text.clone(), read_tensors(Path::new(text), world)?));
+                all.outputs.push((text.clone(), read_tensors(Path::new(text), workspace)?));
                 continue;
             }
             let (name, file) = named_values::name_and_file("--expect", text)?;
             let named = named_values::find("--expect", name, graph)?;
-            let tensor = single(name.rsplit_once("/%").map_or(name, |(_, name)| name), file, world)?;
+            let tensor = single(name.rsplit_once("/%").map_or(name, |(_, name)| name), file, workspace)?;
             all.sections.extend(named.way.iter());
             if all.values.insert(named.place(), (name.to_owned(), tensor)).is_some() {
                 return refuse(format_args!("--expect {text}: %{name} is given twice"));
@@ -83,10 +84,10 @@ impl Expectations {
     pub(crate) fn of_files<'p>(
         what: &'static str,
         files: impl Iterator<Item = &'p Path>,
-        world: &World<'_>,
-    ) -> Result<Expectations, Refusal> {
-        let read = |path: &Path| Ok((path.display().to_string(), read_tensors(path, world)?));
-        let outputs = files.map(read).collect::<Result<_, Refusal>>()?;
+        workspace: &Workspace<'_>,
+    ) -> Result<Expectations, Error> {
+        let read = |path: &Path| Ok((path.display().to_string(), read_tensors(path, workspace)?));
+        let outputs = files.map(read).collect::<Result<_, Error>>()?;
         Ok(Expectations { what, outputs, values: BTreeMap::new(), sections: BTreeSet::new(), found: BTreeMap::new() })
     }
 
@@ -108,15 +109,14 @@ impl Expectations {
         self.found.extend(params.filter(|(param, _)| self.values.contains_key(param)));
     }
 
-    /// Compares everything and reports the differences.
+    /// Compares everything.
     pub(crate) fn judge(
         &self,
-        args: &RunArgs,
+        args: &RunOptions,
         description: &Description,
         whole: &IValue,
         results: &Tensors,
-        world: &mut World<'_>,
-    ) -> Result<i32, Refusal> {
+    ) -> Result<Compared, Error> {
         let judge = Judge { args, what: self.what, description };
         let (mut compared, mut wrong) = (0, Vec::new());
         for (file, tensors) in &self.outputs {
@@ -132,19 +132,42 @@ impl Expectations {
                 }
             }
         }
-        if wrong.is_empty() {
-            let s = if compared == 1 { " is" } else { "s are" };
-            let what = if self.what == "output" { "value" } else { self.what };
-            world.say(&format!("{compared} {what}{s} as expected"));
-            return Ok(exit::YES);
+        Ok(Compared { what: self.what, compared, wrong })
+    }
+}
+
+/// The result of a comparison with expected values; it displays as a sentence or a table.
+pub struct Compared {
+    what: &'static str,
+    compared: usize,
+    wrong: Vec<Difference>,
+}
+
+impl Compared {
+    /// Whether all values are as expected.
+    pub fn is_equal(&self) -> bool {
+        self.wrong.is_empty()
+    }
+
+    /// The values that differ.
+    pub fn differences(&self) -> &[Difference] {
+        &self.wrong
+    }
+}
+
+impl fmt::Display for Compared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.is_equal() {
+            return f.write_str(&table(&self.wrong));
         }
-        world.say(&table(&wrong));
-        Ok(exit::MISMATCH)
+        let s = if self.compared == 1 { " is" } else { "s are" };
+        let what = if self.what == "output" { "value" } else { self.what };
+        write!(f, "{} {what}{s} as expected", self.compared)
     }
 }
 
 struct Judge<'a> {
-    args: &'a RunArgs,
+    args: &'a RunOptions,
     what: &'static str,
     description: &'a Description,
 }
@@ -182,7 +205,7 @@ impl Judge<'_> {
         whole: &IValue,
         results: &Tensors,
         wrong: &mut Vec<Difference>,
-    ) -> Result<usize, Refusal> {
+    ) -> Result<usize, Error> {
         if let Some(described) = self.description.outputs.as_ref().filter(|_| !self.args.semantics.f64) {
             let source = Source::new(tensors, Precision::Typed).trusting();
             let expected = source.value(described, "out").or_else(|error| refuse(format_args!("`{file}`: {error}")))?;

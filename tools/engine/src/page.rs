@@ -1,7 +1,7 @@
 //! `--report=FILE.html`: a self-contained page that shows what a pipeline did to a graph.
 
-use crate::cmd_explain;
 use crate::drawing::{escaped, svg};
+use crate::fusion_report;
 use jitopt_core::codegen::whole_graph;
 use jitopt_core::ir::Graph;
 use jitopt_core::pass::{Observer, PassRun, RunError, Session};
@@ -39,7 +39,7 @@ struct Step {
 
 /// Records the steps of a pipeline.
 #[derive(Default)]
-pub(crate) struct Page {
+pub struct Page {
     options: PrintOptions,
     before: String,
     nodes: usize,
@@ -70,7 +70,8 @@ impl Observer for Page {
 }
 
 impl Page {
-    pub(crate) fn new(options: PrintOptions) -> Page {
+    /// A page of graphs printed like this.
+    pub fn new(options: PrintOptions) -> Page {
         Page { options, ..Page::default() }
     }
 
@@ -79,7 +80,7 @@ impl Page {
     }
 
     /// The page.
-    pub(crate) fn html(&self, name: &str, pipeline: &str, graph: &Graph, session: &Session) -> String {
+    pub fn html(&self, name: &str, pipeline: &str, graph: &Graph, session: &Session) -> String {
         let (name, pipeline) = (escaped(name), escaped(pipeline));
         let nodes = graph.all_nodes().count();
         let said = match self.steps.is_empty() {
@@ -205,13 +206,13 @@ fn joined_constants(lines: Vec<String>) -> Vec<String> {
 
 /// Pairs that `fuse` left apart, with its reasons.
 fn apart(session: &Session) -> String {
-    let causes = cmd_explain::causes(session.remarks.clone(), "producers-fused");
+    let causes = fusion_report::causes(session.remarks.clone(), "producers-fused");
     if causes.is_empty() {
         return String::new();
     }
     let mut text = "<h2>What did not fuse, and why</h2>\n<table>\n".to_owned();
     for (why, remarks) in &causes {
-        let places: Vec<String> = cmd_explain::places(remarks).iter().map(|line| escaped(line)).collect();
+        let places: Vec<String> = fusion_report::places(remarks).iter().map(|line| escaped(line)).collect();
         let _ = writeln!(
             text,
             "<tr><td>{}</td><td>{}</td><td><code>{}</code></td></tr>",

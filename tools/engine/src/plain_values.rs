@@ -1,9 +1,9 @@
 //! Values without tensors, written inline in flags: `8`, `None`, `[1, 2]`, `{"a": 1}`, in the
 //! syntax of IR constants.
 
-use crate::World;
+use crate::Workspace;
+use crate::error::{Error, refuse};
 use crate::given_values::tensors_of;
-use crate::optimise::{Refusal, refuse};
 use jitopt_core::interpreter::description::fitted;
 use jitopt_core::interpreter::exact_literals;
 use jitopt_core::interpreter::literal_values::{self, example};
@@ -46,7 +46,7 @@ pub(crate) fn parse(text: &str, ty: Type) -> Option<IValue> {
 }
 
 /// The inline text of a value without tensors, with all digits.
-pub(crate) fn spelling(value: &IValue) -> Option<String> {
+pub fn spelling(value: &IValue) -> Option<String> {
     if let IValue::Bool(yes) = value {
         return Some(if *yes { "True" } else { "False" }.to_owned());
     }
@@ -60,14 +60,14 @@ pub(crate) fn spelling(value: &IValue) -> Option<String> {
 }
 
 /// A number, or a list of numbers, from a file.
-pub(crate) fn from_file(flag: &str, text: &str, ty: Type, world: &World<'_>) -> Result<IValue, Refusal> {
+pub(crate) fn from_file(flag: &str, text: &str, ty: Type, workspace: &Workspace<'_>) -> Result<IValue, Error> {
     let example = example(ty).unwrap_or_default();
     let wrong = |found: &str| refuse(format_args!("{flag}: {found}; a {ty} is written as {example}"));
     let file = text.rsplit_once(':').map_or(text, |(file, _)| file);
-    if ![text, file].iter().any(|file| world.path(Path::new(file)).is_file()) {
+    if ![text, file].iter().any(|file| workspace.path(Path::new(file)).is_file()) {
         return wrong(&format!("`{text}` is neither a {ty} nor a file"));
     }
-    let mut tensors = tensors_of(text, world)?;
+    let mut tensors = tensors_of(text, workspace)?;
     let tensor = match tensors.len() {
         1 => tensors.pop_first().map(|(_, tensor)| tensor).expect("there is one"),
         n => return wrong(&format!("the file has {n} tensors")),

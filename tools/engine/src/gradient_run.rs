@@ -1,16 +1,16 @@
-//! `jitopt run --grad-outputs … --grads …`: differentiates the whole graph and runs the forward and
-//! backward graphs.
+//! Differentiates a whole graph and runs the forward and backward graphs.
 
-use crate::arguments::RunArgs;
-use crate::cmd_run::{self, inputs, stopped, tell_side_effects, transform, write_tensors};
+use crate::error::{Error, refuse};
 use crate::given_values::{Given, beside, read_tensors};
 use crate::onlooker::Onlooker;
-use crate::optimise::{Refusal, refuse};
-use crate::verdicts::{self, Expectations};
-use crate::{World, exit, judging, processor};
+use crate::options::RunOptions;
+use crate::running::{inputs, tell_side_effects, transform};
+use crate::verdicts::{self, Compared, Expectations};
+use crate::{Workspace, judging, processor};
 use jitopt_core::analysis::grad_mode::is_about_grad_mode;
 use jitopt_core::analysis::gradient_claims::forget_claims;
-use jitopt_core::interpreter::description::{Described, Description, describe};
+use jitopt_core::interpreter::comparison::Tolerance;
+use jitopt_core::interpreter::description::{Described, Description};
 use jitopt_core::interpreter::files::Tensors;
 use jitopt_core::interpreter::{Environment, IValue, Machine, Stop};
 use jitopt_core::ir::{Attribute, Graph, Value};
@@ -24,39 +24,12 @@ use jitopt_judge::differentials::{Differentials, INFERENCE, PREPARATION, Reached
 use jitopt_judge::sharing::{Copier, copies};
 use jitopt_judge::tracing::{Traced, has_control_flow, holds_tensors, is_real, trace_wanting, with_leaves};
 use jitopt_judge::unguarding::{ungrouped, unguarded};
-use serde_json::{Map, Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// Whether gradients are requested.
-pub(crate) fn is_asked_for(args: &RunArgs) -> bool {
-    args.values.grads.is_some() || args.values.grad_outputs.is_some() || !args.checks.expect_grads.is_empty()
-}
-
-/// Refuses flags that name values of the original graph: the forward and backward graphs have other
-/// values.
-fn refuse_nonsense(args: &RunArgs) -> Result<(), Refusal> {
-    let checks = &args.checks;
-    let asked = [
-        ("--replay", !args.values.replay.is_empty()),
-        ("--expect '%V=FILE'", checks.expect.iter().any(|text| text.starts_with('%') || text.contains("/%"))),
-        ("--record-profile", checks.record_profile.is_some()),
-        ("--merge-profile", !checks.merge_profile.is_empty()),
-        ("--profile", args.semantics.seen.profile.is_some()),
-        ("--trace-bailouts", checks.trace_bailouts),
-        ("--coverage", checks.coverage),
-    ];
-    match asked.iter().find(|(_, is_asked)| *is_asked) {
-        Some((flag, _)) => refuse(format_args!(
-            "{flag} refers to the original graph, but gradients are computed by two derived graphs; `jitopt --passes='differentiate'` prints them"
-        )),
-        None => Ok(()),
-    }
-}
-
 /// The configuration of a run.
 struct Run<'a> {
-    args: &'a RunArgs,
+    args: &'a RunOptions,
     path: &'a Path,
     pipeline: Option<Pipeline>,
     backend: Option<CpuBackend>,
@@ -67,6 +40,8 @@ struct Run<'a> {
     stats: BTreeMap<String, u64>,
     /// Whether the passes differentiated the graph themselves and have transformed both results.
     is_whole: bool,
+    /// Whether both graphs were derived.
+    is_derived: bool,
 }
 
 /// A leaf of the inputs or outputs, under the key of its tensor.
@@ -125,28 +100,87 @@ struct Expected {
 }
 
 impl Expected {
-    fn read(args: &RunArgs, world: &World<'_>) -> Result<Expected, Refusal> {
+    fn read(args: &RunOptions, workspace: &Workspace<'_>) -> Result<Expected, Error> {
         let (outputs, gradients) = (args.checks.expect.iter().map(Path::new), args.checks.expect_grads.iter());
         Ok(Expected {
-            outputs: Expectations::of_files("output", outputs, world)?,
-            gradients: Expectations::of_files("gradient", gradients.map(PathBuf::as_path), world)?,
+            outputs: Expectations::of_files("output", outputs, workspace)?,
+            gradients: Expectations::of_files("gradient", gradients.map(PathBuf::as_path), workspace)?,
         })
     }
 }
 
-/// Runs a graph forward and backward; writes, compares and prints the results.
-pub(crate) fn run(
-    args: &RunArgs,
+/// A finished run of the forward and the backward graph.
+pub struct GradientRun<'o> {
+    /// The value that the graph returns, or why a run stopped.
+    pub whole: Result<IValue, Stop>,
+    /// Whether no input was generated.
+    pub all_given: bool,
+    /// Whether the forward and the backward graph were derived; if not, deriving them stopped.
+    pub is_derived: bool,
+    /// The counters of the passes.
+    pub stats: BTreeMap<String, u64>,
+    /// The backend of fusion groups, with its counters.
+    pub backend: Option<CpuBackend>,
+    args: &'o RunOptions,
+    /// The key and the value of each leaf whose gradient is requested, and its gradient.
+    found: Vec<(String, IValue, IValue)>,
+    tolerance: Option<Tolerance>,
+    outputs: Option<Described>,
+    expected: Expected,
+}
+
+impl GradientRun<'_> {
+    /// The gradient of each floating-point input that requires one, by the key of the input.
+    /// Inputs that no gradient reaches are noted.
+    pub fn gradients(&self, workspace: &mut Workspace<'_>) -> Vec<(String, IValue)> {
+        let mut gradients = Vec::new();
+        for (key, value, gradient) in &self.found {
+            match gradient.tensor() {
+                Some(_) => gradients.push((key.clone(), of_its_type(gradient.clone(), value))),
+                None => workspace.note(format!("{key} has no gradient: no gradient flows back to it")),
+            }
+        }
+        gradients
+    }
+
+    /// Compares the outputs, by key, with the expected ones; `None` if none are expected.
+    ///
+    /// # Errors
+    /// A file of expected values does not fit.
+    pub fn compare_outputs(&self, whole: &IValue, outputs: &Tensors) -> Result<Option<Compared>, Error> {
+        if self.args.checks.expect.is_empty() {
+            return Ok(None);
+        }
+        let (described, tolerance) = (self.outputs.clone(), self.tolerance);
+        let description = Description { outputs: described, tolerance, ..Description::default() };
+        self.expected.outputs.judge(self.args, &description, whole, outputs).map(Some)
+    }
+
+    /// Compares the gradients, by key, with the expected ones; `None` if none are expected.
+    ///
+    /// # Errors
+    /// A file of expected values does not fit.
+    pub fn compare_gradients(&self, whole: &IValue, gradients: &Tensors) -> Result<Option<Compared>, Error> {
+        if self.args.checks.expect_grads.is_empty() {
+            return Ok(None);
+        }
+        let description = Description { tolerance: self.tolerance, ..Description::default() };
+        self.expected.gradients.judge(self.args, &description, whole, gradients).map(Some)
+    }
+}
+
+/// Runs a graph forward and backward.
+pub(crate) fn run<'o>(
+    args: &'o RunOptions,
     path: &Path,
     graph: Graph,
-    given: &Given,
+    given: Given,
     env: Environment,
-    world: &mut World<'_>,
-) -> Result<i32, Refusal> {
-    refuse_nonsense(args)?;
-    let pipeline = judging::optional_pipeline(args.semantics.passes.as_deref(), world)?;
-    let expected = Expected::read(args, world)?;
-    let (inputs, all_given) = inputs(args, &graph, given, &env, world)?;
+    pipeline: Option<Pipeline>,
+    workspace: &mut Workspace<'_>,
+) -> Result<GradientRun<'o>, Error> {
+    let expected = Expected::read(args, workspace)?;
+    let (inputs, all_given) = inputs(args, &graph, &given, &env, workspace)?;
     let keys = given.keys(&graph)?;
     let all_described = given.described(&graph);
     let described = |i: usize| all_described.get(i).map(|(_, value)| value);
@@ -155,27 +189,21 @@ pub(crate) fn run(
         put_leaves(place.and_then(described), value.clone(), &key, &mut leaves);
     }
     want_gradients(&graph, &inputs, &mut leaves)?;
-    let types: Vec<Type> = graph.results(graph.root()).map(|result| graph.ty(result)).collect();
-    let backend = processor::backend(&args.semantics.backend, world);
+    let backend = processor::backend(&args.semantics.backend, workspace);
     let bound = copied(&env.bindings.borrow(), env.precision);
-    let mut run = Run { args, path, pipeline, backend, env, bound, stats: BTreeMap::new(), is_whole: false };
-    let graph = match run.without_guards(graph, &inputs) {
-        Ok(graph) => graph,
-        Err(stop) => return Ok(stopped(path, &stop, all_given, world)),
+    let mut run =
+        Run { args, path, pipeline, backend, env, bound, stats: BTreeMap::new(), is_whole: false, is_derived: false };
+    let ran = run.all(graph, &inputs, &leaves, &given, workspace)?;
+    let wanted = |leaf: &Leaf<'_>| leaf.value.tensor().is_some_and(is_real) && leaf.is_wanted;
+    let (whole, gradients) = match ran {
+        Ok((whole, gradients)) => (Ok(whole), gradients),
+        Err(stop) => (Err(stop), Vec::new()),
     };
-    let mut derived = match run.differentiated(&graph, &inputs, &leaves, world)? {
-        Ok(derived) => derived,
-        Err(stop) => return Ok(stopped(path, &stop, all_given, world)),
-    };
-    let ran = run.forward_and_backward(&mut derived, &types, &leaves, given, world)?;
-    tell_side_effects(&run.env, world);
-    processor::tell_of_groups(run.backend.as_ref(), world);
-    let ended = ran.map_err(|stop| stopped(path, &stop, all_given, world));
-    processor::tell_of_counts(run.backend.as_ref(), args.semantics.stats.as_deref(), run.stats, world);
-    match ended {
-        Ok((whole, gradients)) => finish(args, given, &whole, &leaves, gradients, &expected, world),
-        Err(code) => Ok(code),
-    }
+    let found = leaves.iter().zip(gradients).filter(|(leaf, _)| wanted(leaf));
+    let found = found.map(|(leaf, gradient)| (leaf.key.clone(), leaf.value.clone(), gradient)).collect();
+    let Description { tolerance, outputs, .. } = given.description;
+    let Run { stats, backend, is_derived, .. } = run;
+    Ok(GradientRun { whole, all_given, is_derived, stats, backend, args, found, tolerance, outputs, expected })
 }
 
 /// Copies of bound contents; those that share memory still share it.
@@ -185,6 +213,32 @@ fn copied(bound: &BTreeMap<String, IValue>, precision: Precision) -> BTreeMap<St
 }
 
 impl Run<'_> {
+    /// Derives both graphs and runs them; reports side effects.
+    #[allow(clippy::type_complexity, reason = "a refusal is a mistake of the user, a stop a result")]
+    fn all(
+        &mut self,
+        graph: Graph,
+        inputs: &[IValue],
+        leaves: &[Leaf<'_>],
+        given: &Given,
+        workspace: &mut Workspace<'_>,
+    ) -> Result<Result<(IValue, Vec<IValue>), Stop>, Error> {
+        let types: Vec<Type> = graph.results(graph.root()).map(|result| graph.ty(result)).collect();
+        let graph = match self.without_guards(graph, inputs) {
+            Ok(graph) => graph,
+            Err(stop) => return Ok(Err(stop)),
+        };
+        let mut derived = match self.differentiated(&graph, inputs, leaves, workspace)? {
+            Ok(derived) => derived,
+            Err(stop) => return Ok(Err(stop)),
+        };
+        self.is_derived = true;
+        let ran = self.forward_and_backward(&mut derived, &types, leaves, given, workspace)?;
+        tell_side_effects(&self.env, workspace);
+        processor::tell_of_groups(self.backend.as_ref(), workspace);
+        Ok(ran)
+    }
+
     /// Resets the environment, so that the next run starts like the first even if that wrote to
     /// attributes. Generated contents are generated again.
     fn begin_anew(&self) {
@@ -213,17 +267,17 @@ impl Run<'_> {
         graph: &Graph,
         inputs: &[IValue],
         leaves: &[Leaf<'_>],
-        world: &mut World<'_>,
-    ) -> Result<Result<Derived, Stop>, Refusal> {
+        workspace: &mut Workspace<'_>,
+    ) -> Result<Result<Derived, Stop>, Error> {
         let values: Vec<IValue> = leaves.iter().map(|leaf| leaf.value.clone()).collect();
         let before = self.stats.clone();
         let (mut is_decided, mut refused) = (has_control_flow(graph), None);
         if !hangs_on_run(graph, inputs) {
             let mut prepared = graph.clone();
-            let is_prepared = self.apply(&mut prepared, &judging::pipeline(PREPARATION, world)?).is_ok();
+            let is_prepared = self.apply(&mut prepared, &judging::pipeline(PREPARATION, workspace)?).is_ok();
             is_decided = if is_prepared { has_control_flow(&prepared) } else { is_decided };
             if is_prepared && !is_decided && !hangs_on_run(&prepared, &[]) {
-                match self.split(prepared, &values, leaves, false, world) {
+                match self.split(prepared, &values, leaves, false, workspace) {
                     Ok((both, joint, before)) => return Ok(Ok(Derived { both, traced: None, joint, before })),
                     Err(why) => refused = Some(why),
                 }
@@ -231,7 +285,7 @@ impl Run<'_> {
         }
         self.stats = before;
         let mut inlined = graph.clone();
-        self.apply(&mut inlined, &judging::pipeline("inline", world)?)?;
+        self.apply(&mut inlined, &judging::pipeline("inline", workspace)?)?;
         let mut traced = match (trace_wanting(&inlined, &self.env, inputs, &|i| leaves[i].is_wanted), refused) {
             (Ok(traced), _) => traced,
             (Err(_), Some(why)) => return Err(why),
@@ -239,8 +293,7 @@ impl Run<'_> {
         };
         self.begin_anew();
         if is_decided {
-            world
-                .say("note: control flow depends on values; gradients are those of the branches and iterations that these inputs take");
+            workspace.note("control flow depends on values; gradients are those of the branches and iterations that these inputs take");
         }
         if traced.places.is_empty() {
             return refuse(format_args!(
@@ -249,9 +302,9 @@ impl Run<'_> {
             ));
         }
         let mut written = std::mem::replace(&mut traced.graph, Graph::new());
-        self.apply(&mut written, &judging::pipeline(PREPARATION, world)?)?;
+        self.apply(&mut written, &judging::pipeline(PREPARATION, workspace)?)?;
         let values: Vec<IValue> = values.into_iter().chain(traced.held.iter().cloned()).collect();
-        let (both, joint, before) = self.split(written, &values, leaves, true, world)?;
+        let (both, joint, before) = self.split(written, &values, leaves, true, workspace)?;
         Ok(Ok(Derived { both, traced: Some(traced), joint, before }))
     }
 
@@ -265,31 +318,31 @@ impl Run<'_> {
         values: &[IValue],
         leaves: &[Leaf<'_>],
         is_traced: bool,
-        world: &mut World<'_>,
-    ) -> Result<(Differentials, Option<Graph>, Option<Graph>), Refusal> {
+        workspace: &mut Workspace<'_>,
+    ) -> Result<(Differentials, Option<Graph>, Option<Graph>), Error> {
         give_types(&mut graph, values);
         forgo_gradients(&mut graph, |i| leaves.get(i).is_some_and(|leaf| leaf.is_wanted));
         forget_claims(&mut graph);
         // Pipelines that differentiate themselves, such as `@training`, get the whole graph;
         // nothing remains to be done afterwards.
         let whole = self.pipeline.clone().filter(differentiates);
-        self.apply(&mut graph, &judging::pipeline(INFERENCE, world)?)?;
+        self.apply(&mut graph, &judging::pipeline(INFERENCE, workspace)?)?;
         if let Some(pipeline) = whole.as_ref().filter(|pipeline| joins(pipeline)) {
             let mut joint = graph.clone();
             self.apply(&mut joint, pipeline)?;
-            self.apply(&mut graph, &judging::pipeline("differentiate{eager}", world)?)?;
+            self.apply(&mut graph, &judging::pipeline("differentiate{eager}", workspace)?)?;
             (self.is_whole, self.pipeline) = (true, None);
             let both = Differentials::of(&graph).map_or_else(|| self.not_one_group(), Ok)?;
             return Ok((both, Some(joint), None));
         }
         if whole.is_none() {
-            self.apply(&mut graph, &judging::pipeline(AROUND_GROUPS, world)?)?;
+            self.apply(&mut graph, &judging::pipeline(AROUND_GROUPS, workspace)?)?;
         }
         let is_real = |value: &Value| graph.ty(*value).as_tensor().and_then(|ty| ty.dtype).is_some_and(DType::is_float);
         let unreal = graph.results(graph.root()).find(|value| !is_real(value));
         if let Some(result) = unreal.filter(|_| whole.is_some() && !is_traced) {
             // Reports operators without a gradient formula first.
-            self.apply(&mut graph.clone(), &judging::pipeline("differentiate{eager}", world)?)?;
+            self.apply(&mut graph.clone(), &judging::pipeline("differentiate{eager}", workspace)?)?;
             return refuse(not_known_to_be_float(&graph, result));
         }
         let before = whole.as_ref().map(|_| graph.clone());
@@ -300,7 +353,7 @@ impl Run<'_> {
             {
                 graph = plain;
             }
-            self.apply(&mut graph, &judging::pipeline(AROUND_GROUPS, world)?)?;
+            self.apply(&mut graph, &judging::pipeline(AROUND_GROUPS, workspace)?)?;
         }
         if graph.first(graph.root()).is_none() {
             return Ok((Differentials::of_nothing(graph), None, None));
@@ -313,14 +366,14 @@ impl Run<'_> {
         Ok((both, None, before))
     }
 
-    fn not_one_group(&self) -> Result<Differentials, Refusal> {
+    fn not_one_group(&self) -> Result<Differentials, Error> {
         refuse(format_args!(
             "`{}` has differentiable groups next to other nodes, so it has no single backward graph; inline the groups with `inline-autodiff-subgraphs`",
             self.path.display()
         ))
     }
 
-    fn apply(&mut self, graph: &mut Graph, pipeline: &Pipeline) -> Result<(), Refusal> {
+    fn apply(&mut self, graph: &mut Graph, pipeline: &Pipeline) -> Result<(), Error> {
         for (name, n) in transform(self.path, graph, pipeline, &self.env, None, self.args.semantics.no_verify)? {
             *self.stats.entry(name).or_default() += n;
         }
@@ -328,15 +381,15 @@ impl Run<'_> {
     }
 
     /// Runs the pipeline on one of the graphs.
-    fn transform(&mut self, graph: &mut Graph) -> Result<(), Refusal> {
+    fn transform(&mut self, graph: &mut Graph) -> Result<(), Error> {
         let Some(pipeline) = self.pipeline.take() else { return Ok(()) };
         let applied = self.apply(graph, &pipeline);
         self.pipeline = Some(pipeline);
         applied
     }
 
-    fn execute(&self, graph: &Graph, inputs: Vec<IValue>, world: &mut World<'_>) -> Result<Vec<IValue>, Stop> {
-        let mut onlooker = Onlooker::new(self.args, graph, Vec::new(), BTreeSet::new(), world.stderr);
+    fn execute(&self, graph: &Graph, inputs: Vec<IValue>, workspace: &mut Workspace<'_>) -> Result<Vec<IValue>, Stop> {
+        let mut onlooker = Onlooker::new(self.args, graph, Vec::new(), BTreeSet::new(), workspace);
         onlooker.deadline = self.env.deadline;
         let mut machine = Machine::new(graph, &self.env).watched(&mut onlooker);
         if let Some(backend) = &self.backend {
@@ -353,15 +406,15 @@ impl Run<'_> {
         types: &[Type],
         leaves: &[Leaf<'_>],
         given: &Given,
-        world: &mut World<'_>,
-    ) -> Result<Result<(IValue, Vec<IValue>), Stop>, Refusal> {
+        workspace: &mut Workspace<'_>,
+    ) -> Result<Result<(IValue, Vec<IValue>), Stop>, Error> {
         self.transform(&mut derived.both.forward)?;
         let inputs: Vec<IValue> =
             leaves.iter().map(|leaf| leaf.value.clone()).chain(derived.held().iter().cloned()).collect();
         // A joined graph needs the gradients of its results as inputs, so a run of the forward
         // graph determines their types first.
         let before = derived.joint.as_ref().map(|_| copies(&inputs, self.env.precision));
-        let forward = derived.both.forward(&mut |graph, inputs| self.execute(graph, inputs, world), inputs);
+        let forward = derived.both.forward(&mut |graph, inputs| self.execute(graph, inputs, workspace), inputs);
         let forward = match forward {
             Ok(forward) => forward,
             Err(stop) => return Ok(Err(stop)),
@@ -373,15 +426,15 @@ impl Run<'_> {
             ));
         }
         let whole = derived.whole(types, &forward.results);
-        let mut gradients = derived.of_computed(self.gradients_of_results(&whole, given, world)?);
+        let mut gradients = derived.of_computed(self.gradients_of_results(&whole, given, workspace)?);
         let missing = if self.is_whole { Vec::new() } else { derived.both.missing(&gradients) };
         if !missing.is_empty() {
             let all = missing.join(", ");
-            world.say(&format!(
-                "note: the backward graph requires gradients of {all}, which are not given; they are taken as 0"
+            workspace.note(format!(
+                "the backward graph requires gradients of {all}, which are not given; they are taken as 0"
             ));
         }
-        let reached = self.reached(derived, &gradients, world)?;
+        let reached = self.reached(derived, &gradients, workspace)?;
         if self.is_whole || !missing.is_empty() || reached.lacks_parts {
             // A backward graph may assume that all gradients are given (`differentiate{defined}`):
             // missing ones are 0.
@@ -395,7 +448,7 @@ impl Run<'_> {
         if let (Some(joint), Some(inputs)) = (&derived.joint, before) {
             self.begin_anew();
             let operands = inputs.into_iter().chain(derived.both.of_results(&gradients)).collect();
-            let ran = self.execute(joint, operands, world);
+            let ran = self.execute(joint, operands, workspace);
             return Ok(ran.map(|results| {
                 let (computed, gradients) = derived.both.split(results);
                 (derived.whole(types, &computed), reached.of(gradients))
@@ -407,18 +460,23 @@ impl Run<'_> {
             both.specialize(&operands);
             self.transform(&mut both.backward)?;
         }
-        let gradients = both.backward(&mut |graph, inputs| self.execute(graph, inputs, world), operands);
+        let gradients = both.backward(&mut |graph, inputs| self.execute(graph, inputs, workspace), operands);
         Ok(gradients.map(|gradients| (whole, reached.of(gradients))))
     }
 
     /// The inputs that the given gradients reach.
-    fn reached(&mut self, derived: &Derived, given: &[IValue], world: &mut World<'_>) -> Result<Reached, Refusal> {
+    fn reached(
+        &mut self,
+        derived: &Derived,
+        given: &[IValue],
+        workspace: &mut Workspace<'_>,
+    ) -> Result<Reached, Error> {
         let Some(before) = derived.before.as_ref().filter(|_| !derived.both.all_given(given)) else {
             return Ok(derived.both.reached(given));
         };
         let mut plain = before.clone();
         let counted = self.stats.clone();
-        self.apply(&mut plain, &judging::pipeline("differentiate", world)?)?;
+        self.apply(&mut plain, &judging::pipeline("differentiate", workspace)?)?;
         self.stats = counted;
         Ok(Differentials::of(&plain).as_ref().unwrap_or(&derived.both).reached(given))
     }
@@ -429,21 +487,26 @@ impl Run<'_> {
         &self,
         whole: &IValue,
         given: &Given,
-        world: &mut World<'_>,
-    ) -> Result<Vec<IValue>, Refusal> {
+        workspace: &mut Workspace<'_>,
+    ) -> Result<Vec<IValue>, Error> {
         let mut results = Vec::new();
         put_leaves(given.description.outputs.as_ref(), whole.clone(), "out", &mut results);
-        let beside = beside(self.path, ".grad_outputs.safetensors", world);
+        let beside = beside(self.path, ".grad_outputs.safetensors", workspace);
         let beside = beside.filter(|_| self.args.values.seed.is_none());
         match self.args.values.grad_outputs.clone().or(beside) {
             Some(ones) if ones.as_os_str() == "ones" => Ok(self.ones(&results)),
-            Some(file) => self.read_gradients(&file, &results, world),
-            None => self.implicit(&results, world),
+            Some(file) => self.read_gradients(&file, &results, workspace),
+            None => self.implicit(&results, workspace),
         }
     }
 
-    fn read_gradients(&self, path: &Path, results: &[Leaf<'_>], world: &mut World<'_>) -> Result<Vec<IValue>, Refusal> {
-        let (mut tensors, file) = (read_tensors(path, world)?, path.display());
+    fn read_gradients(
+        &self,
+        path: &Path,
+        results: &[Leaf<'_>],
+        workspace: &mut Workspace<'_>,
+    ) -> Result<Vec<IValue>, Error> {
+        let (mut tensors, file) = (read_tensors(path, workspace)?, path.display());
         if let ([only], Some(tensor)) = (results, tensors.remove("")) {
             tensors.insert(only.key.clone(), tensor);
         }
@@ -457,7 +520,7 @@ impl Run<'_> {
             let gradient = tensors.get(&leaf.key).map(|gradient| self.fitting(gradient, leaf)).transpose();
             let gradient = gradient.or_else(|why| refuse(format_args!("`{file}`: {why}")))?;
             if gradient.is_none() && leaf.value.tensor().is_some_and(is_real) {
-                world.say(&format!("note: `{file}` has no gradient of {}; it does not contribute", leaf.key));
+                workspace.note(format!("`{file}` has no gradient of {}; it does not contribute", leaf.key));
             }
             gradients.push(gradient.unwrap_or(IValue::Undefined));
         }
@@ -479,7 +542,7 @@ impl Run<'_> {
 
     /// Gradient 1 for a result that is a single number; for other results only if inputs are
     /// generated too.
-    fn implicit(&self, results: &[Leaf<'_>], world: &mut World<'_>) -> Result<Vec<IValue>, Refusal> {
+    fn implicit(&self, results: &[Leaf<'_>], workspace: &mut Workspace<'_>) -> Result<Vec<IValue>, Error> {
         let reals: Vec<&Leaf<'_>> = results.iter().filter(|leaf| leaf.value.tensor().is_some_and(is_real)).collect();
         let is_number = reals.len() == 1 && reals[0].value.tensor().is_some_and(|tensor| tensor.numel() == 1);
         if !is_number && self.args.values.seed.is_none() {
@@ -490,7 +553,7 @@ impl Run<'_> {
             ));
         }
         if !is_number {
-            world.say("note: the gradient of each output is generated: 1 in each element");
+            workspace.note("the gradient of each output is generated: 1 in each element");
         }
         Ok(self.ones(results))
     }
@@ -599,7 +662,7 @@ fn put_leaves<'d>(described: Option<&'d Described>, value: IValue, key: &str, al
 /// Determines the requested gradients by `requires_grad`: of descriptions, which may say no as well
 /// as yes, and of parameter types. If nothing says yes and only types say no, the types are those
 /// of the printed run, as tracers leave them, and gradients are requested regardless.
-fn want_gradients(graph: &Graph, inputs: &[IValue], leaves: &mut [Leaf<'_>]) -> Result<(), Refusal> {
+fn want_gradients(graph: &Graph, inputs: &[IValue], leaves: &mut [Leaf<'_>]) -> Result<(), Error> {
     let said = |leaf: &Leaf<'_>| match leaf.described {
         Some(Described::Tensor(note)) => note.requires_grad,
         _ => None,
@@ -675,55 +738,4 @@ fn of_its_type(gradient: IValue, value: &IValue) -> IValue {
         }
         _ => gradient,
     }
-}
-
-/// Compares, writes and prints results and gradients.
-fn finish(
-    args: &RunArgs,
-    given: &Given,
-    whole: &IValue,
-    leaves: &[Leaf<'_>],
-    gradients: Vec<IValue>,
-    expected: &Expected,
-    world: &mut World<'_>,
-) -> Result<i32, Refusal> {
-    let mut tensors = Tensors::new();
-    let mut outputs = describe(whole, "out", &mut tensors);
-    let (mut found, mut described) = (Tensors::new(), Map::new());
-    let file = args.values.grads.as_ref().filter(|path| path.as_os_str() != "-");
-    for (leaf, gradient) in leaves.iter().zip(gradients) {
-        if !leaf.value.tensor().is_some_and(is_real) || !leaf.is_wanted {
-            continue;
-        }
-        if gradient.tensor().is_none() {
-            world.say(&format!("note: {} has no gradient: no gradient flows back to it", leaf.key));
-            continue;
-        }
-        let mut gradient = describe(&of_its_type(gradient, &leaf.value), &leaf.key, &mut found);
-        if file.is_some() {
-            cmd_run::without_elements(&mut gradient);
-        }
-        described.insert(leaf.key.clone(), gradient.json());
-    }
-    if let Some(path) = &args.values.outputs {
-        write_tensors(path, &tensors, world)?;
-        cmd_run::without_elements(&mut outputs);
-    }
-    if let Some(path) = file {
-        write_tensors(path, &found, world)?;
-    }
-    if args.checks.expect.is_empty() && args.checks.expect_grads.is_empty() {
-        let all = json!({"outputs": outputs.json(), "gradients": Json::Object(described)});
-        world.print(format!("{}\n", cmd_run::laid_out(&all, 0)).as_bytes());
-        return Ok(exit::YES);
-    }
-    let mut code = exit::YES;
-    if !args.checks.expect.is_empty() {
-        code = code.max(expected.outputs.judge(args, &given.description, whole, &tensors, world)?);
-    }
-    if !args.checks.expect_grads.is_empty() {
-        let description = Description { tolerance: given.description.tolerance, ..Description::default() };
-        code = code.max(expected.gradients.judge(args, &description, whole, &found, world)?);
-    }
-    Ok(code)
 }

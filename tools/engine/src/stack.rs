@@ -8,7 +8,7 @@ use std::thread::{Scope, ScopedJoinHandle};
 /// recursive traversals of types and literals need 1 GiB for that; untouched pages cost nothing.
 /// Where address space is limited (`ulimit -v`, small containers), a smaller stack still handles
 /// ordinary inputs.
-pub(crate) const SIZES: [usize; 4] = [1 << 30, 256 << 20, 64 << 20, 8 << 20];
+pub const SIZES: [usize; 4] = [1 << 30, 256 << 20, 64 << 20, 8 << 20];
 
 /// Starts a thread with the largest stack available; an error if no thread can be started.
 pub(crate) fn spawn<'scope, T: Send + 'scope>(
@@ -31,9 +31,12 @@ pub(crate) fn spawn<'scope, T: Send + 'scope>(
     SIZES[1..].iter().fold(start(SIZES[0]), |thread, size| thread.or_else(|_| start(*size)))
 }
 
-/// Runs `work` on a thread with the largest stack available; an error if no thread can be started.
-pub fn with_room(work: impl FnOnce() -> i32 + Send) -> std::io::Result<i32> {
-    std::thread::scope(|scope| Ok(spawn(scope, work)?.join().unwrap_or(crate::exit::BUG)))
+/// Runs `work` on a thread with the largest stack available; `None` if it panics.
+///
+/// # Errors
+/// No thread can be started.
+pub fn with_room<T: Send>(work: impl FnOnce() -> T + Send) -> std::io::Result<Option<T>> {
+    std::thread::scope(|scope| Ok(spawn(scope, work)?.join().ok()))
 }
 
 #[cfg(test)]
@@ -42,7 +45,7 @@ mod tests {
 
     #[test]
     fn work_is_done_once_and_its_code_comes_back() {
-        assert_eq!(with_room(|| 7).ok(), Some(7));
+        assert_eq!(with_room(|| 7).ok(), Some(Some(7)));
         assert!(SIZES.is_sorted_by(|a, b| a > b));
     }
 }

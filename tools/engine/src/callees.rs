@@ -1,9 +1,9 @@
 //! `--callee NAME=FILE`: graphs that `inline` substitutes for calls.
 
-use crate::arguments::Cli;
-use crate::optimise::{Refusal, refuse};
-use crate::{World, exit, reporting};
+use crate::error::{Error, Kind, refuse};
+use crate::{Workspace, reporting};
 use jitopt_core::ir::{Attribute, Graph, Node};
+use jitopt_core::log::did_you_mean;
 use jitopt_core::pass::Pipeline;
 use jitopt_core::symbol::{Symbol, attr, prim};
 use jitopt_core::text::{ParseOptions, parse};
@@ -13,44 +13,51 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Graphs by the names under which calls look them up.
-pub(crate) type Callees = BTreeMap<String, Graph>;
+pub type Callees = BTreeMap<String, Graph>;
 
-/// Reads every callee. A broken callee would only surface as a broken result, so it is verified
-/// here, where its file is known.
-pub(crate) fn load(
-    cli: &Cli,
+/// Reads the callees of a pipeline, given as `NAME=FILE`.
+///
+/// # Errors
+/// As of [`load_all`]; and no pass of the pipeline reads them.
+pub fn load(
+    given: &[String],
     pipeline: &Pipeline,
+    no_verify: bool,
     options: ParseOptions,
-    world: &mut World<'_>,
-) -> Result<Callees, Refusal> {
-    if cli.input.callee.is_empty() {
+    workspace: &mut Workspace<'_>,
+) -> Result<Callees, Error> {
+    if given.is_empty() {
         return Ok(Callees::new());
     }
     if !pipeline.stages().iter().any(|stage| stage.pass.name == "inline") {
         return refuse(format_args!("--callee: `inline` is not in the pipeline `{pipeline}`"));
     }
-    load_all(&cli.input.callee, cli.input.no_verify, options, world)
+    load_all(given, no_verify, options, workspace)
 }
 
-/// Reads callees, given as `NAME=FILE`.
-pub(crate) fn load_all(
+/// Reads callees, given as `NAME=FILE`. A broken callee would only surface as a broken result, so it
+/// is verified here, where its file is known.
+///
+/// # Errors
+/// A name is given twice, or a file does not contain a valid graph.
+pub fn load_all(
     given: &[String],
     no_verify: bool,
     options: ParseOptions,
-    world: &mut World<'_>,
-) -> Result<Callees, Refusal> {
+    workspace: &mut Workspace<'_>,
+) -> Result<Callees, Error> {
     let mut callees = Callees::new();
     for text in given {
         let (name, file) = name_and_file(text)?;
         if callees.contains_key(name) {
             return refuse(format_args!("--callee={text}: `{name}` is given twice"));
         }
-        callees.insert(name.to_owned(), read(file, no_verify, options, world)?);
+        callees.insert(name.to_owned(), read(file, no_verify, options, workspace)?);
     }
     Ok(callees)
 }
 
-fn name_and_file(text: &str) -> Result<(&str, &str), Refusal> {
+fn name_and_file(text: &str) -> Result<(&str, &str), Error> {
     let parts = text.split_once('=').map(|(name, file)| (name.trim(), file));
     match parts.filter(|(name, file)| !name.is_empty() && !file.is_empty()) {
         Some(parts) => Ok(parts),
@@ -58,31 +65,32 @@ fn name_and_file(text: &str) -> Result<(&str, &str), Refusal> {
     }
 }
 
-fn read(file: &str, no_verify: bool, options: ParseOptions, world: &mut World<'_>) -> Result<Graph, Refusal> {
-    let bytes = match std::fs::read(world.path(Path::new(file))) {
+fn read(file: &str, no_verify: bool, options: ParseOptions, workspace: &mut Workspace<'_>) -> Result<Graph, Error> {
+    let bytes = match std::fs::read(workspace.path(Path::new(file))) {
         Ok(bytes) => bytes,
         Err(error) => return refuse(format_args!("cannot read `{file}`: {error}")),
     };
-    let parsed = parse(&bytes, options)
-        .map_err(|diagnostics| (exit::PARSE, reporting::render(file, &bytes, &diagnostics, world.colour)))?;
+    let parsed = parse(&bytes, options).map_err(|diagnostics| {
+        Error::new(Kind::Unparsable, reporting::render(file, &bytes, &diagnostics, workspace.coloured))
+    })?;
     if !parsed.warnings.is_empty() {
-        let warnings = reporting::render(file, &bytes, &parsed.warnings, world.colour);
-        world.say(&warnings);
+        let warnings = reporting::render(file, &bytes, &parsed.warnings, workspace.coloured);
+        workspace.say(warnings);
     }
-    verified(file, &parsed.graph, no_verify, world)?;
+    verified(file, &parsed.graph, no_verify, workspace)?;
     Ok(parsed.graph)
 }
 
 /// A callee with errors is refused whatever flags say; warnings are shown unless verification is
 /// disabled.
-fn verified(file: &str, graph: &Graph, no_verify: bool, world: &mut World<'_>) -> Result<(), Refusal> {
+fn verified(file: &str, graph: &Graph, no_verify: bool, workspace: &mut Workspace<'_>) -> Result<(), Error> {
     let report = if no_verify { verify::verify_structure_only(graph) } else { verify::verify(graph) };
     let shown = || format!("{file}:\n{}", verify::render(graph, &report));
     if report.has_errors() {
-        return Err((exit::VERIFY, shown()));
+        return Err(Error::new(Kind::Invalid, shown()));
     }
     if !report.findings.is_empty() {
-        world.say(&shown());
+        workspace.say(shown());
     }
     Ok(())
 }
@@ -90,14 +98,14 @@ fn verified(file: &str, graph: &Graph, no_verify: bool, world: &mut World<'_>) -
 /// The callee names that calls look up. It finds callees that nothing calls, which would be silent
 /// no-ops.
 #[derive(Clone, Default)]
-pub(crate) struct Calls {
+pub struct Calls {
     /// For each call, the names that `inline` looks up, in its order.
     names: BTreeSet<Vec<String>>,
 }
 
 impl Calls {
     /// Adds the calls of a graph and of the graphs in its nodes.
-    pub(crate) fn add(&mut self, graph: &Graph) {
+    pub fn add(&mut self, graph: &Graph) {
         let mut graphs = vec![graph];
         while let Some(graph) = graphs.pop() {
             self.names.extend(graph.all_nodes().filter_map(|node| names_of(graph, node)));
@@ -106,7 +114,7 @@ impl Calls {
     }
 
     /// Adds the calls of another file.
-    pub(crate) fn extend(&mut self, other: &Calls) {
+    pub fn extend(&mut self, other: &Calls) {
         self.names.extend(other.names.iter().cloned());
     }
 
@@ -129,6 +137,17 @@ impl Calls {
             .filter_map(|names| names.iter().map(String::as_str).find(|name| given.contains(name)))
             .collect();
         given.iter().filter(|name| !taken.contains(*name)).copied().collect()
+    }
+}
+
+/// Warns of callees that neither a file nor another callee calls.
+pub fn warn_of_uncalled(callees: &Callees, mut calls: Calls, workspace: &mut Workspace<'_>) {
+    callees.values().for_each(|graph| calls.add(graph));
+    let given: BTreeSet<&str> = callees.keys().map(String::as_str).collect();
+    for name in calls.unused(&given) {
+        let near = did_you_mean(name, calls.all().filter(|called| !given.contains(called)));
+        let near = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+        workspace.warn(format!("--callee {name}: nothing calls it{near}"));
     }
 }
 

@@ -1,18 +1,18 @@
 //! The observer of a run: prints results of nodes, replays values, records expected ones, and
 //! detects NaN.
 
-use crate::arguments::RunArgs;
+use crate::Workspace;
 use crate::named_values::{Named, Place};
+use crate::options::RunOptions;
 use crate::verdicts::summary;
 use jitopt_core::interpreter::{IValue, Outs, Reason, Stop, Watch};
 use jitopt_core::ir::{Block, Graph, Node, Value};
 use jitopt_core::tensor::{C128, Tensor};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write;
 use std::time::Instant;
 
 /// The observations that flags request.
-pub(crate) struct Onlooker<'a> {
+pub(crate) struct Onlooker<'a, 's> {
     /// The graph that is run: its parameters are compared after the run.
     graph: u64,
     steps: bool,
@@ -26,17 +26,17 @@ pub(crate) struct Onlooker<'a> {
     expected: BTreeSet<Place>,
     /// The last computed value of each expected value.
     seen: BTreeMap<Place, IValue>,
-    stderr: &'a mut (dyn Write + Send),
+    workspace: &'a mut Workspace<'s>,
 }
 
-impl<'a> Onlooker<'a> {
+impl<'a, 's> Onlooker<'a, 's> {
     pub(crate) fn new(
-        args: &RunArgs,
+        args: &RunOptions,
         graph: &Graph,
         replayed: Vec<(Named<'_>, IValue)>,
         expected: BTreeSet<Place>,
-        stderr: &'a mut (dyn Write + Send),
-    ) -> Onlooker<'a> {
+        workspace: &'a mut Workspace<'s>,
+    ) -> Onlooker<'a, 's> {
         Onlooker {
             graph: graph.id().number(),
             steps: args.checks.steps,
@@ -48,7 +48,7 @@ impl<'a> Onlooker<'a> {
             reached: BTreeSet::new(),
             expected,
             seen: BTreeMap::new(),
-            stderr,
+            workspace,
         }
     }
 
@@ -56,10 +56,6 @@ impl<'a> Onlooker<'a> {
     pub(crate) fn end(self) -> (Vec<String>, BTreeMap<Place, IValue>) {
         let unreached = self.names.into_iter().filter(|(value, _)| !self.reached.contains(value));
         (unreached.map(|(_, name)| name).collect(), self.seen)
-    }
-
-    fn say(&mut self, line: &str) {
-        let _ = writeln!(self.stderr, "{line}");
     }
 
     /// The outputs of a node that are replayed.
@@ -102,7 +98,7 @@ fn precision(tensor: &Tensor) -> jitopt_core::tensor::Precision {
     if tensor.kept() == tensor.dtype() { Precision::Typed } else { Precision::Double }
 }
 
-impl Watch for Onlooker<'_> {
+impl Watch for Onlooker<'_, '_> {
     fn instead(&mut self, graph: &Graph, node: Node) -> Option<Outs> {
         self.replay(graph, node)?.into_iter().collect()
     }
@@ -115,7 +111,7 @@ impl Watch for Onlooker<'_> {
         if self.steps {
             let operands: Vec<String> = operands.iter().map(summary).collect();
             let line = step(graph, node, &format!("({})", operands.join(", ")), outputs);
-            self.say(&line);
+            self.workspace.say(line);
         }
         let finite = |values: &[IValue]| values.iter().all(is_finite);
         if self.assert_finite && !finite(outputs) && finite(operands) {
@@ -134,7 +130,7 @@ impl Watch for Onlooker<'_> {
         }
         if self.steps && graph.node_blocks(node).len() > 0 && graph.num_outputs(node) > 0 {
             let line = step(graph, node, "", outputs);
-            self.say(&line);
+            self.workspace.say(line);
         }
         Ok(())
     }

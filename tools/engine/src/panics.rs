@@ -12,7 +12,7 @@ thread_local! {
 }
 
 /// Runs `work`; a panic becomes an `Err` with its message.
-pub(crate) fn guard<R>(work: impl FnOnce() -> R) -> Result<R, String> {
+pub fn guard<R>(work: impl FnOnce() -> R) -> Result<R, String> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         let before = std::panic::take_hook();
@@ -37,7 +37,7 @@ fn note(info: &PanicHookInfo<'_>) -> bool {
 }
 
 /// Writes the input with a RUN line that reproduces the bug; returns the path.
-pub(crate) fn write_reproducer(dir: &Path, flags: &str, input: &[u8]) -> Option<PathBuf> {
+pub fn write_reproducer(dir: &Path, flags: &str, input: &[u8]) -> Option<PathBuf> {
     let flags = if flags.is_empty() { String::new() } else { format!(" {flags}") };
     let mut text =
         format!("# jitopt {} broke on this file.\n# RUN: jitopt %s{flags}\n", env!("CARGO_PKG_VERSION")).into_bytes();

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Verifies the graph after every pass that changed it.
-pub(crate) struct VerifyEach;
+pub struct VerifyEach;
 
 impl Observer for VerifyEach {
     fn goes_inside(&self) -> bool {
@@ -30,29 +30,41 @@ impl Observer for VerifyEach {
 
 /// The graphs to print, and the lines to keep of them.
 #[derive(Default)]
-pub(crate) struct Watcher {
-    pub(crate) before: Vec<&'static str>,
-    pub(crate) after: Vec<&'static str>,
-    pub(crate) after_all: bool,
-    pub(crate) changed: Option<Changed>,
-    pub(crate) filter: Option<String>,
-    pub(crate) options: PrintOptions,
-    pub(crate) colour: bool,
+pub struct Watcher {
+    /// Passes before which the graph is printed.
+    pub before: Vec<&'static str>,
+    /// Passes after which the graph is printed.
+    pub after: Vec<&'static str>,
+    /// Whether the graph is printed after every pass.
+    pub after_all: bool,
+    /// How changes are printed.
+    pub changed: Option<Changed>,
+    /// The text that printed lines contain.
+    pub filter: Option<String>,
+    /// How graphs are printed.
+    pub options: PrintOptions,
+    /// Whether changed words have ANSI colours.
+    pub colour: bool,
     /// The printed output.
-    pub(crate) out: Vec<u8>,
-    pub(crate) last: Vec<u8>,
+    pub out: Vec<u8>,
+    /// The graph as it was printed last.
+    pub last: Vec<u8>,
 }
 
 /// How to show a change.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Changed {
+pub enum Changed {
+    /// The whole graph.
     Full,
+    /// A diff of lines.
     Diff,
+    /// A diff of words.
     Word,
 }
 
 impl Watcher {
-    pub(crate) fn is_idle(&self) -> bool {
+    /// Whether nothing is printed.
+    pub fn is_idle(&self) -> bool {
         self.before.is_empty() && self.after.is_empty() && !self.after_all && self.changed.is_none()
     }
 
@@ -157,14 +169,14 @@ impl Observer for Watcher {
 
 /// Writes the graph after every pass that changed it: `DIR/FILE/003-cse.ir`, and
 /// `DIR/FILE/000-input.ir`.
-pub(crate) struct TreeWriter {
+pub struct TreeWriter {
     folder: PathBuf,
     options: PrintOptions,
 }
 
 impl TreeWriter {
     /// The directory is named after the path of the file; later graphs of a file are numbered.
-    pub(crate) fn new(dir: &Path, file: &str, number: usize, options: PrintOptions) -> TreeWriter {
+    pub fn new(dir: &Path, file: &str, number: usize, options: PrintOptions) -> TreeWriter {
         let name = if file == "<stdin>" { "stdin" } else { file.strip_suffix(".ir").unwrap_or(file) };
         let flat = name.trim_start_matches(['/', '.', '\\']).replace(['/', '\\', ':'], "_");
         let folder = dir.join(if number < 2 { flat } else { format!("{flat}.{number}") });
@@ -193,9 +205,9 @@ impl Observer for TreeWriter {
 
 /// The run times of passes.
 #[derive(Default)]
-pub(crate) struct Timer {
+pub struct Timer {
     /// Pass with options, time, whether it changed anything.
-    pub(crate) rows: Vec<(String, Duration, bool)>,
+    pub rows: Vec<(String, Duration, bool)>,
 }
 
 impl Observer for Timer {
@@ -211,7 +223,7 @@ impl Observer for Timer {
 
 impl Timer {
     /// Renders a table, JSON, or a trace for `chrome://tracing`.
-    pub(crate) fn render(&self, format: &str) -> String {
+    pub fn render(&self, format: &str) -> String {
         match format {
             "json" => self.json(),
             "trace" => self.trace(),

@@ -1,12 +1,12 @@
 //! Shared by `validate`, `bisect` and `reduce`: a graph, and samples to run it on.
 
-use crate::arguments::{JudgeArgs, RunArgs, RunSemantics, RunValues};
 use crate::bindings::bindings;
 use crate::callees::{self, Calls};
-use crate::cmd_run::read_graph;
+use crate::error::{Error, Kind, refuse};
 use crate::given_values::{self, Given};
-use crate::optimise::{Refusal, named, refuse};
-use crate::{World, exit, reporting};
+use crate::options::{GateOptions, JudgeOptions, RunOptions, Semantics, Values};
+use crate::program::Program;
+use crate::{Workspace, reporting};
 use jitopt_core::interpreter::comparison::Tolerance;
 use jitopt_core::interpreter::content_names::ContentNames;
 use jitopt_core::interpreter::generator::{Generator, Style};
@@ -26,22 +26,29 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// A graph under test.
-pub(crate) struct Trial {
-    pub(crate) graph: Graph,
-    pub(crate) settings: Settings,
-    pub(crate) samples: Vec<Sample>,
-    pub(crate) policy: Policy,
+/// A graph under test, and samples to run it on.
+pub struct Trial {
+    /// The graph.
+    pub graph: Graph,
+    /// How it is run.
+    pub settings: Settings,
+    /// The inputs of each run.
+    pub samples: Vec<Sample>,
+    /// What counts as equal.
+    pub policy: Policy,
 }
 
 /// Parses a pipeline and loads the files that its options name; without fusion if
 /// `JITOPT_FUSION=0`.
-pub(crate) fn pipeline(text: &str, world: &mut World<'_>) -> Result<Pipeline, Refusal> {
+///
+/// # Errors
+/// The text is no pipeline, or a file cannot be read.
+pub fn pipeline(text: &str, workspace: &mut Workspace<'_>) -> Result<Pipeline, Error> {
     let mut pipeline = Pipeline::parse(text, &REGISTRY).or_else(|error| refuse(error.render(text)))?;
     pipeline.read_files(&mut option_file)?;
     let fuses = pipeline.stages().iter().any(|stage| stage.pass.name == "fuse");
-    if fuses && !fusion_is_on(world)? {
-        world.say("note: JITOPT_FUSION=0: `fuse` is omitted");
+    if fuses && !fusion_is_on(workspace)? {
+        workspace.note("JITOPT_FUSION=0: `fuse` is omitted");
         return Ok(pipeline.without("fuse"));
     }
     Ok(pipeline)
@@ -54,23 +61,32 @@ pub(crate) fn deadline(settings: &Settings) -> Option<Instant> {
 
 /// Refuses options with which no graph of this release can be transformed; otherwise the failing
 /// pass would be taken for a finding.
-pub(crate) fn refuse_misuse(pipeline: &Pipeline, release: Release) -> Result<(), Refusal> {
+///
+/// # Errors
+/// Names the option.
+pub fn refuse_misuse(pipeline: &Pipeline, release: Release) -> Result<(), Error> {
     let mut empty = Graph::new();
     empty.set_release(release);
     match pass::run(&mut empty, pipeline, &mut Session::default(), &mut []) {
-        Err(error) if exit::of(&error) == exit::USAGE => refuse(error),
+        Err(error) if Kind::of(&error) == Kind::Misuse => refuse(error),
         _ => Ok(()),
     }
 }
 
-/// The pipeline of an optional flag.
-pub(crate) fn optional_pipeline(text: Option<&str>, world: &mut World<'_>) -> Result<Option<Pipeline>, Refusal> {
-    text.map(|text| pipeline(text, world)).transpose()
+/// The pipeline of an option.
+///
+/// # Errors
+/// As of [`pipeline`].
+pub fn optional_pipeline(text: Option<&str>, workspace: &mut Workspace<'_>) -> Result<Option<Pipeline>, Error> {
+    text.map(|text| pipeline(text, workspace)).transpose()
 }
 
 /// The value of `JITOPT_FUSION`.
-pub(crate) fn fusion_is_on(world: &World<'_>) -> Result<bool, Refusal> {
-    match world.env.get("JITOPT_FUSION").map(String::as_str) {
+///
+/// # Errors
+/// It is neither 0 nor 1.
+pub fn fusion_is_on(workspace: &Workspace<'_>) -> Result<bool, Error> {
+    match workspace.env().get("JITOPT_FUSION").map(String::as_str) {
         None | Some("" | "1") => Ok(true),
         Some("0") => Ok(false),
         Some(other) => refuse(format_args!("JITOPT_FUSION must be 0 or 1, not `{other}`")),
@@ -79,29 +95,52 @@ pub(crate) fn fusion_is_on(world: &World<'_>) -> Result<bool, Refusal> {
 
 /// Reads the file of a pass option. A file that is not a graph is reported here, where it can be
 /// shown.
-fn option_file(path: &str, kind: &str) -> Result<Vec<u8>, Refusal> {
+fn option_file(path: &str, kind: &str) -> Result<Vec<u8>, Error> {
     let text = std::fs::read(path).or_else(|error| refuse(format!("{path}: {error}")))?;
     if kind != GRAPH_FILE {
         return Ok(text);
     }
     match parse(&text, ParseOptions::default()) {
         Ok(_) => Ok(text),
-        Err(found) => Err((exit::PARSE, reporting::render(path, &text, &found, false))),
+        Err(found) => Err(Error::new(Kind::Unparsable, reporting::render(path, &text, &found, false))),
     }
 }
 
-/// The restrictions that flags put on rewrites.
-pub(crate) fn gate(disable: &[String], counters: &[String], pipeline: &Pipeline) -> Result<Gate, Refusal> {
+/// Restrictions of the rewrites of a pipeline.
+///
+/// # Errors
+/// A counter cannot be parsed, or a pass is not in the pipeline.
+pub fn gate(options: &GateOptions, pipeline: &Pipeline) -> Result<Gate, Error> {
     let mut gate = Gate::default();
-    for text in counters {
+    for text in &options.debug_counter {
         gate.add_counter(text).or_else(refuse)?;
     }
-    gate.disabled = named(disable, "--disable", pipeline)?.into_iter().map(str::to_owned).collect();
+    gate.disabled = named(&options.disable, "--disable", pipeline)?.into_iter().map(str::to_owned).collect();
     Ok(gate)
 }
 
+/// The passes that an option names: they must exist and be in the pipeline; otherwise the option
+/// would have no effect.
+///
+/// # Errors
+/// Names the first pass that does not exist or is not in the pipeline.
+pub fn named(names: &[String], flag: &str, pipeline: &Pipeline) -> Result<Vec<&'static str>, Error> {
+    let mut found = Vec::new();
+    for name in names {
+        let Some(pass) = REGISTRY.pass(name) else {
+            let near = REGISTRY.nearest_pass(name).map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+            return refuse(format_args!("{flag}: unknown pass `{name}`{near}"));
+        };
+        if !pipeline.stages().iter().any(|stage| stage.pass.name == pass.name) {
+            return refuse(format_args!("{flag}: `{}` is not in the pipeline `{pipeline}`", pass.name));
+        }
+        found.push(pass.name);
+    }
+    Ok(found)
+}
+
 /// Refuses counters of rules that never came up: they have no effect.
-pub(crate) fn refuse_idle(session: &Session) -> Result<(), Refusal> {
+pub(crate) fn refuse_idle(session: &Session) -> Result<(), Error> {
     match session.gate.unused().next() {
         None => Ok(()),
         Some(rule) => {
@@ -112,33 +151,28 @@ pub(crate) fn refuse_idle(session: &Session) -> Result<(), Refusal> {
 }
 
 /// The equivalent arguments of `run`.
-fn as_run(args: &JudgeArgs) -> RunArgs {
-    RunArgs {
-        values: RunValues {
+fn as_run(args: &JudgeOptions) -> RunOptions {
+    RunOptions {
+        values: Values {
             inputs: args.inputs.clone(),
             args: args.args.clone(),
             shape: args.shape.clone(),
             bind: args.bind.clone(),
             bind_dir: args.bind_dir.clone(),
             fill_unknown: Some(how_generated(args).to_owned()),
-            ..RunValues::default()
+            ..Values::default()
         },
-        semantics: RunSemantics {
+        semantics: Semantics {
             torch: args.torch,
             callee: args.callee.clone(),
             no_verify: args.no_verify,
-            ..RunSemantics::default()
+            ..Semantics::default()
         },
-        ..RunArgs::default()
+        ..RunOptions::default()
     }
 }
 
-/// Reads another graph with the same flags.
-pub(crate) fn read_another(args: &JudgeArgs, path: &Path, world: &mut World<'_>) -> Result<Graph, Refusal> {
-    read_graph(&as_run(args), path, world)
-}
-
-fn policy(args: &JudgeArgs) -> Result<Policy, Refusal> {
+fn policy(args: &JudgeOptions) -> Result<Policy, Error> {
     for (name, x) in [("--rtol", args.rtol), ("--atol", args.atol)] {
         if x.is_some_and(|x| x.is_nan() || x < 0.0) {
             return refuse(format_args!("{name}: expected a non-negative number"));
@@ -155,9 +189,9 @@ fn policy(args: &JudgeArgs) -> Result<Policy, Refusal> {
     })
 }
 
-fn settings(args: &JudgeArgs, world: &mut World<'_>) -> Result<Settings, Refusal> {
+fn settings(args: &JudgeOptions, workspace: &mut Workspace<'_>) -> Result<Settings, Error> {
     let options = ParseOptions { release: args.torch };
-    let graphs = callees::load_all(&args.callee, args.no_verify, options, world)?;
+    let graphs = callees::load_all(&args.callee, args.no_verify, options, workspace)?;
     let timeout = args.timeout.map(Duration::try_from_secs_f64);
     let Ok(timeout) = timeout.transpose() else {
         return refuse("--timeout: expected a non-negative number of seconds");
@@ -171,7 +205,7 @@ fn settings(args: &JudgeArgs, world: &mut World<'_>) -> Result<Settings, Refusal
 }
 
 /// How unbound contents are generated: a graph is compared even without its weights.
-fn how_generated(args: &JudgeArgs) -> &str {
+fn how_generated(args: &JudgeOptions) -> &str {
     args.fill_unknown.as_deref().unwrap_or("random")
 }
 
@@ -192,34 +226,40 @@ fn with_whole_names(settings: &mut Settings, graph: &Graph) {
 }
 
 impl Trial {
-    /// Reads a graph and prepares samples: the given inputs, if any, then generated ones.
-    pub(crate) fn read(args: &JudgeArgs, path: &Path, world: &mut World<'_>) -> Result<Trial, Refusal> {
-        let graph = read_graph(&as_run(args), path, world)?;
-        Trial::of(graph, args, path, world)
+    /// Parses a graph and prepares samples: the given inputs, if any, then generated ones.
+    ///
+    /// # Errors
+    /// The text is no valid graph, a file cannot be read, or options do not fit the graph.
+    pub fn read(args: &JudgeOptions, program: &Program, workspace: &mut Workspace<'_>) -> Result<Trial, Error> {
+        let graph = program.graph(args.torch, workspace)?;
+        Trial::of(graph, args, &program.path, workspace)
     }
 
     /// Prepares samples for a graph that was read from `path`.
-    pub(crate) fn of(graph: Graph, args: &JudgeArgs, path: &Path, world: &mut World<'_>) -> Result<Trial, Refusal> {
+    ///
+    /// # Errors
+    /// A file cannot be read, or options do not fit the graph.
+    pub fn of(graph: Graph, args: &JudgeOptions, path: &Path, workspace: &mut Workspace<'_>) -> Result<Trial, Error> {
         let run = as_run(args);
         let policy = policy(args)?;
-        let mut settings = settings(args, world)?;
+        let mut settings = settings(args, workspace)?;
         with_whole_names(&mut settings, &graph);
         settings.content_names = Rc::new(ContentNames::of(&graph, &settings.callees));
         let env = settings.environment(Precision::Typed, &mut Copier::default());
-        settings.bindings = bindings(&run, &graph, &env, world)?;
+        settings.bindings = bindings(&run, &graph, &env, workspace)?;
         let mut trial = Trial { graph, settings, samples: Vec::new(), policy };
-        trial.given(&run, path, world)?;
-        trial.generated(args, &run, path, world)?;
+        trial.given(&run, path, workspace)?;
+        trial.generated(args, &run, path, workspace)?;
         Ok(trial)
     }
 
     /// The inputs from files beside the graph, or from flags.
-    fn given(&mut self, run: &RunArgs, path: &Path, world: &mut World<'_>) -> Result<(), Refusal> {
-        let given = Given::read(run, path, world)?;
+    fn given(&mut self, run: &RunOptions, path: &Path, workspace: &mut Workspace<'_>) -> Result<(), Error> {
+        let given = Given::read(run, path, workspace)?;
         let env = self.settings.environment(Precision::Typed, &mut Copier::default());
         let inputs = given_values::inputs(run, &self.graph, &given, &env)?;
         if inputs.iter().all(Option::is_some) {
-            given_values::warn_of_contradictions(&self.graph, inputs.iter().flatten(), world);
+            given_values::warn_of_contradictions(&self.graph, inputs.iter().flatten(), workspace);
             let name = if inputs.is_empty() { "no inputs" } else { "the given inputs" };
             self.samples.push(Sample { name: name.to_owned(), inputs: inputs.into_iter().flatten().collect() });
         } else if run.values.inputs.is_some() {
@@ -230,12 +270,12 @@ impl Trial {
 
     fn generated(
         &mut self,
-        args: &JudgeArgs,
-        run: &RunArgs,
+        args: &JudgeOptions,
+        run: &RunOptions,
         path: &Path,
-        world: &mut World<'_>,
-    ) -> Result<(), Refusal> {
-        let given = Given::read(run, path, world)?;
+        workspace: &mut Workspace<'_>,
+    ) -> Result<(), Error> {
+        let given = Given::read(run, path, workspace)?;
         let n = self.graph.params(self.graph.root()).len();
         let shapes = given_values::shapes(run, &self.graph, &self.settings.callees, &vec![None; n])?;
         // Without parameters there is one run, with generated contents.
@@ -251,12 +291,12 @@ impl Trial {
             for (name, value) in known {
                 if let Entry::Vacant(place) = self.settings.bindings.entry(name) {
                     let name = spelled(place.key());
-                    world.say(&format!("note: {name} is generated: {}", crate::verdicts::summary(&value)));
+                    workspace.note(format!("{name} is generated: {}", crate::verdicts::summary(&value)));
                     place.insert(value);
                 }
             }
             if k == 0 && (self.samples.is_empty() || !args.shape.is_empty()) {
-                given_values::warn_of_contradictions(&self.graph, inputs.iter(), world);
+                given_values::warn_of_contradictions(&self.graph, inputs.iter(), workspace);
             }
             let is_spent = env.search_is_spent.get();
             let inputs = if is_spent { inputs } else { self.varied(inputs, k as usize) };
@@ -294,7 +334,10 @@ impl Trial {
 }
 
 /// Refuses a command that the shell cannot start: it would fail on every graph.
-pub(crate) fn refuse_unstartable(command: Option<&str>, graph: &Graph) -> Result<(), Refusal> {
+///
+/// # Errors
+/// Names the exit status.
+pub fn refuse_unstartable(command: Option<&str>, graph: &Graph) -> Result<(), Error> {
     let said = command.and_then(|command| fails_command(command, graph));
     match said {
         // Exit statuses of shells for a missing program, or one that is not executable.
@@ -327,20 +370,5 @@ pub(crate) fn fails_command(command: &str, graph: &Graph) -> Option<String> {
         Ok(output) if output.status.success() => None,
         Ok(output) => Some(format!("`{command}` failed with {}", output.status)),
         Err(error) => Some(format!("`{command}` cannot be run: {error}")),
-    }
-}
-
-/// The exit code of work that may be refused or may panic.
-pub(crate) fn ended(result: Result<Result<i32, Refusal>, String>, world: &mut World<'_>) -> i32 {
-    match result {
-        Ok(Ok(code)) => code,
-        Ok(Err((code, message))) => {
-            world.say(&message);
-            code
-        }
-        Err(message) => {
-            world.say(&format!("error: a bug in jitopt: {message}"));
-            exit::BUG
-        }
     }
 }

@@ -1,22 +1,22 @@
 //! `--backend=cpu`: fusion groups as compiled kernels, and the messages about them.
 
-use crate::World;
-use crate::arguments::BackendArgs;
-use crate::optimise::{Refusal, refuse};
+use crate::Workspace;
+use crate::error::{Error, refuse};
+use crate::options::BackendOptions;
 use jitopt_core::runtime::{CpuBackend, Settings};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// The warning if the flag had no effect.
-const NO_KERNEL: &str = "warning: --backend=cpu: no kernel was launched";
+const NO_KERNEL: &str = "--backend=cpu: no kernel was launched";
 
 /// The backend that flags and environment select.
-pub(crate) fn backend(args: &BackendArgs, world: &World<'_>) -> Option<CpuBackend> {
-    in_environment(args, &world.env)
+pub fn backend(args: &BackendOptions, workspace: &Workspace<'_>) -> Option<CpuBackend> {
+    in_environment(args, workspace.env())
 }
 
 /// The same with an explicit environment, which threads share.
-pub(crate) fn in_environment(args: &BackendArgs, env: &BTreeMap<String, String>) -> Option<CpuBackend> {
+pub(crate) fn in_environment(args: &BackendOptions, env: &BTreeMap<String, String>) -> Option<CpuBackend> {
     let variable = |name: &str| env.get(name).filter(|value| !value.is_empty()).cloned();
     let cache = (!args.no_cache).then(|| cache_folder(variable)).flatten();
     let (compiler, cc, threads) = (variable("JITOPT_CC"), variable("CC"), args.threads.map(|n| n as usize));
@@ -28,11 +28,13 @@ pub(crate) fn in_environment(args: &BackendArgs, env: &BTreeMap<String, String>)
 ///
 /// # Errors
 /// Names the flag, and why it has no effect.
-pub(crate) fn refuse_idle(args: &BackendArgs) -> Result<(), Refusal> {
+pub fn refuse_idle(args: &BackendOptions) -> Result<(), Error> {
     match args {
-        BackendArgs { backend, .. } if backend == "cpu" => Ok(()),
-        BackendArgs { no_cache: true, .. } => refuse("--no-cache: kernels are only compiled with --backend=cpu"),
-        BackendArgs { threads: Some(_), .. } => refuse("--threads: it sets the threads of kernels; add --backend=cpu"),
+        BackendOptions { backend, .. } if backend == "cpu" => Ok(()),
+        BackendOptions { no_cache: true, .. } => refuse("--no-cache: kernels are only compiled with --backend=cpu"),
+        BackendOptions { threads: Some(_), .. } => {
+            refuse("--threads: it sets the threads of kernels; add --backend=cpu")
+        }
         _ => Ok(()),
     }
 }
@@ -46,21 +48,21 @@ fn cache_folder(variable: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
 }
 
 /// Reports groups that the interpreter ran.
-pub(crate) fn tell_of_groups(backend: Option<&CpuBackend>, world: &mut World<'_>) {
+pub(crate) fn tell_of_groups(backend: Option<&CpuBackend>, workspace: &mut Workspace<'_>) {
     let Some(backend) = backend else { return };
-    backend.remarks().iter().for_each(|remark| world.say(&format!("warning: {remark}")));
+    backend.remarks().iter().for_each(|remark| workspace.warn(format!("{remark}")));
     let counts = backend.counts();
     if counts.launched == 0 && counts.fallen_back == 0 {
-        world.say(NO_KERNEL);
+        workspace.warn(NO_KERNEL);
     }
 }
 
 /// Prints the counters.
-pub(crate) fn tell_of_counts(
+pub fn tell_of_counts(
     backend: Option<&CpuBackend>,
     stats: Option<&str>,
     mut counted: BTreeMap<String, u64>,
-    world: &mut World<'_>,
+    workspace: &mut Workspace<'_>,
 ) {
     if let Some(backend) = backend {
         let counts = backend.counts();
@@ -81,17 +83,17 @@ pub(crate) fn tell_of_counts(
         _ => counted.iter().map(|(name, n)| format!("{n:>10} {name}\n")).collect(),
     };
     if !text.is_empty() {
-        world.say(&text);
+        workspace.say(text);
     }
 }
 
 /// Reports how many kernels ran: without any, a validation does not cover kernels.
-pub(crate) fn note_of_launches(backend: &CpuBackend, world: &mut World<'_>) {
-    backend.remarks().iter().for_each(|remark| world.say(&format!("warning: {remark}")));
+pub fn note_of_launches(backend: &CpuBackend, workspace: &mut Workspace<'_>) {
+    backend.remarks().iter().for_each(|remark| workspace.warn(format!("{remark}")));
     let n = backend.counts().launched;
     match n {
-        0 => world.say(NO_KERNEL),
-        1 => world.say("note: one kernel was launched"),
-        _ => world.say(&format!("note: kernels were launched {n} times")),
+        0 => workspace.warn(NO_KERNEL),
+        1 => workspace.note("one kernel was launched"),
+        _ => workspace.note(format!("kernels were launched {n} times")),
     }
 }

@@ -1,0 +1,85 @@
+//! Why an operation has no result.
+
+use jitopt_core::interpreter::{Reason, Stop};
+use jitopt_core::pass::RunError;
+use std::fmt;
+use std::path::Path;
+
+/// Why an operation has no result: what kind of failure it is, and a message for the user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error {
+    /// What kind of failure it is.
+    pub kind: Kind,
+    /// The message; its first line says what is wrong, later ones show where or how to help.
+    pub message: String,
+}
+
+/// Kinds of failures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Options contradict each other or have no effect, or a file cannot be read or written.
+    Misuse,
+    /// The text does not parse; the message shows the diagnostics.
+    Unparsable,
+    /// The graph has structural errors; the message is the report of the verifier.
+    Invalid,
+    /// A pass cannot take the graph.
+    Unfit,
+    /// A pass cannot do what was requested, or the program raised an exception.
+    Refused,
+    /// Results differ from the expected ones.
+    Mismatch,
+    /// The step or time limit was reached.
+    Budget,
+    /// A bug of `jitopt`.
+    Bug,
+}
+
+impl Error {
+    /// A failure of this kind.
+    pub fn new(kind: Kind, message: impl Into<String>) -> Error {
+        Error { kind, message: message.into() }
+    }
+
+    /// A pipeline that stopped on the graph of a file.
+    pub fn of_passes(path: &Path, error: &RunError) -> Error {
+        Error::new(Kind::of(error), format!("{}: {error}", path.display()))
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl Kind {
+    /// The kind of failure of a pipeline that stopped.
+    pub fn of(error: &RunError) -> Kind {
+        match error {
+            RunError::Pass { error, .. } if error.misuse => Kind::Misuse,
+            RunError::Pass { .. } => Kind::Refused,
+            RunError::Broken { .. } => Kind::Bug,
+            RunError::Unfit { .. } => Kind::Unfit,
+            RunError::Exploded { .. } | RunError::Late => Kind::Budget,
+            RunError::Stopped(_) => Kind::Mismatch,
+            RunError::Unwritable(_) => Kind::Misuse,
+        }
+    }
+
+    /// The kind of failure of a run that stopped.
+    pub fn of_stop(stop: &Stop) -> Kind {
+        match stop.reason {
+            Reason::Raised(_) | Reason::Unsupported(_) | Reason::Watcher(_) => Kind::Refused,
+            Reason::Unbound(_) => Kind::Misuse,
+            Reason::Budget(_) => Kind::Budget,
+        }
+    }
+}
+
+/// Refuses options or files.
+pub(crate) fn refuse<T>(message: impl fmt::Display) -> Result<T, Error> {
+    Err(Error::new(Kind::Misuse, message.to_string()))
+}

@@ -1,0 +1,67 @@
+//! Operations on TorchScript graphs, for programs: reading graphs and values, running, comparing,
+//! bisecting, reducing and measuring them.
+//!
+//! The crate returns values, [`Note`]s and [`Error`]s. It knows no command line, no standard streams
+//! and no exit codes; messages name an option as the command line of `jitopt` does.
+//!
+//! Each operation takes options, a [`Program`] and a [`Workspace`]: [`Comparison`] validates passes,
+//! [`Run`] runs a graph and its gradients, [`Bisection`] finds the rewrites at fault, [`Reduction`]
+//! shrinks a failing graph, [`Measured`] compares the speed of two pipelines. The example
+//! `validate_my_pass` shows the whole of it.
+
+mod bindings;
+mod cache_folder;
+mod callees;
+mod drawing;
+mod error;
+mod fusion_report;
+mod given_values;
+mod gradient_run;
+pub mod judging;
+mod keeping;
+mod kernel_table;
+mod measuring;
+mod minimizing;
+mod named_values;
+pub mod observing;
+mod onlooker;
+mod options;
+mod page;
+mod paired;
+mod paired_gradients;
+pub mod panics;
+pub mod plain_values;
+pub mod processor;
+pub mod profiles;
+mod program;
+pub mod reporting;
+mod running;
+mod specializing;
+pub mod stack;
+mod suspects;
+mod teamwork;
+mod traffic;
+mod validating;
+mod verdicts;
+mod workspace;
+
+pub use bindings::Bindable;
+pub use callees::{Callees, Calls, load as load_callees_of, load_all as load_callees, warn_of_uncalled};
+pub use error::{Error, Kind};
+pub use fusion_report::FusionReport;
+pub use gradient_run::GradientRun;
+pub use judging::Trial;
+pub use keeping::{Caching, Circumstances};
+pub use kernel_table::KernelTable;
+pub use measuring::{Bench, Measured};
+pub use minimizing::{Reduced, Reduction};
+pub use options::{BackendOptions, Checks, GateOptions, JudgeOptions, RunOptions, Semantics, Values};
+pub use page::Page;
+pub use paired_gradients::Gradients;
+pub use program::Program;
+pub use running::{Ran, Run};
+pub use specializing::Specialization;
+pub use suspects::{Bisection, Fault, WrongGroup};
+pub use validating::{Against, Comparison, EachPass, When};
+pub use verdicts::Compared;
+pub use workspace::{Level, Note, Workspace};

@@ -1,0 +1,180 @@
+//! Options of runs and comparisons. Messages name an option as the command line does: the field
+//! `bind_dir` is `--bind-dir`.
+
+use jitopt_core::interpreter::Release;
+use std::path::PathBuf;
+
+/// Options of a run.
+#[derive(Clone, Debug, Default)]
+pub struct RunOptions {
+    /// The file of the graph, for messages.
+    pub graph: Option<PathBuf>,
+    /// The values.
+    pub values: Values,
+    /// The checks and limits.
+    pub checks: Checks,
+    /// How the graph is run.
+    pub semantics: Semantics,
+}
+
+/// The values of a run: those that files give, and how the others are generated.
+#[derive(Clone, Debug, Default)]
+pub struct Values {
+    /// Input tensors: a safetensors, .npz or .npy file.
+    pub inputs: Option<PathBuf>,
+    /// JSON description of the inputs.
+    pub args: Option<PathBuf>,
+    /// Gradients of the outputs: a file of tensors, or `ones`.
+    pub grad_outputs: Option<PathBuf>,
+    /// Generates missing inputs from their types and uses, with this seed.
+    pub seed: Option<u64>,
+    /// Shapes of generated tensors, as in `%x=3,4`.
+    pub shape: Vec<String>,
+    /// Distribution of generated inputs: `ordinary`, `adversarial`, `broadcasting`, `tiny` or
+    /// `aliased`.
+    pub style: Option<String>,
+    /// Contents that the text does not show, as in `%w=FILE`.
+    pub bind: Vec<String>,
+    /// Directory of such contents.
+    pub bind_dir: Option<PathBuf>,
+    /// How contents that are not bound are generated: `zeros`, `ones`, `random` or `random:SEED`.
+    pub fill_unknown: Option<String>,
+    /// Values that replace computed ones, as in `%v=FILE`.
+    pub replay: Vec<String>,
+}
+
+/// Checks and limits of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Checks {
+    /// Expected outputs, `FILE`, and expected values, `%v=FILE`.
+    pub expect: Vec<String>,
+    /// Expected gradients of the inputs.
+    pub expect_grads: Vec<PathBuf>,
+    /// Relative tolerance; that of the description, or of `torch.testing.assert_close`, if absent.
+    pub rtol: Option<f64>,
+    /// Absolute tolerance.
+    pub atol: Option<f64>,
+    /// Stops at the first node that produces NaN or infinity from finite operands.
+    pub assert_finite: bool,
+    /// Reports the result of each node.
+    pub steps: bool,
+    /// Maximum number of nodes.
+    pub max_steps: Option<u64>,
+    /// Time limit in seconds; a started operator is completed.
+    pub timeout: Option<f64>,
+    /// Reports which guards failed, and where the run resumed.
+    pub trace_bailouts: bool,
+    /// Instruments the graph if it has no profile nodes.
+    pub only_profile: bool,
+    /// Records the tensor types observed at profile nodes.
+    pub record_profile: bool,
+    /// Profiles of earlier runs of the same graph, which are merged into the recorded one.
+    pub merge_profile: Vec<PathBuf>,
+}
+
+/// How a graph is run.
+#[derive(Clone, Debug, Default)]
+pub struct Semantics {
+    /// Computes all floating-point values in f64, whatever their type.
+    pub f64: bool,
+    /// PyTorch release whose results are reproduced; the newest that prints such text, if absent.
+    pub torch: Option<Release>,
+    /// Graphs of called functions and methods, as in `NAME=FILE`.
+    pub callee: Vec<String>,
+    /// Does not verify the graph after passes.
+    pub no_verify: bool,
+    /// What runs fusion groups.
+    pub backend: BackendOptions,
+}
+
+/// What runs fusion groups.
+#[derive(Clone, Debug, Default)]
+pub struct BackendOptions {
+    /// `cpu` for kernels compiled from C; otherwise the interpreter.
+    pub backend: String,
+    /// Neither reads nor writes the cache of compiled kernels.
+    pub no_cache: bool,
+    /// Threads per kernel; the number of processors, if absent.
+    pub threads: Option<u32>,
+}
+
+/// Samples and tolerances of a comparison.
+#[derive(Clone, Debug)]
+pub struct JudgeOptions {
+    /// Number of generated samples.
+    pub samples: u64,
+    /// Seed of the first sample.
+    pub seed: u64,
+    /// Shapes of generated tensors, as in `%x=3,4`.
+    pub shape: Vec<String>,
+    /// Input tensors of another sample: a safetensors, .npz or .npy file.
+    pub inputs: Option<PathBuf>,
+    /// JSON description of the inputs.
+    pub args: Option<PathBuf>,
+    /// Contents that the text does not show, as in `%w=FILE`.
+    pub bind: Vec<String>,
+    /// Directory of such contents.
+    pub bind_dir: Option<PathBuf>,
+    /// How contents that are not bound are generated; `random` if absent.
+    pub fill_unknown: Option<String>,
+    /// Relative tolerance, in place of the computed rounding bound.
+    pub rtol: Option<f64>,
+    /// Absolute tolerance, with `rtol`.
+    pub atol: Option<f64>,
+    /// Distinguishes 0 from -0.
+    pub signed_zero: bool,
+    /// Treats infinity as equal to a value beyond half of the largest finite value of its type.
+    pub overflow_is_large: bool,
+    /// Maximum number of nodes of a run.
+    pub max_steps: u64,
+    /// Time limit of a run in seconds.
+    pub timeout: Option<f64>,
+    /// PyTorch release whose results are reproduced; the newest that prints such text, if absent.
+    pub torch: Option<Release>,
+    /// Graphs of called functions and methods, as in `NAME=FILE`.
+    pub callee: Vec<String>,
+    /// Does not verify graphs after passes.
+    pub no_verify: bool,
+}
+
+impl JudgeOptions {
+    /// The default number of samples.
+    pub const SAMPLES: u64 = 8;
+    /// The default seed.
+    pub const SEED: u64 = 1;
+    /// The default limit on the nodes of a run.
+    pub const MAX_STEPS: u64 = 10_000_000;
+}
+
+impl Default for JudgeOptions {
+    fn default() -> JudgeOptions {
+        JudgeOptions {
+            samples: JudgeOptions::SAMPLES,
+            seed: JudgeOptions::SEED,
+            shape: Vec::new(),
+            inputs: None,
+            args: None,
+            bind: Vec::new(),
+            bind_dir: None,
+            fill_unknown: None,
+            rtol: None,
+            atol: None,
+            signed_zero: false,
+            overflow_is_large: false,
+            max_steps: JudgeOptions::MAX_STEPS,
+            timeout: None,
+            torch: None,
+            callee: Vec::new(),
+            no_verify: false,
+        }
+    }
+}
+
+/// Restrictions on which rewrites are applied.
+#[derive(Clone, Debug, Default)]
+pub struct GateOptions {
+    /// Restrictions of rules to some rewrites, as in `dce.nodes-erased=1-5:9`.
+    pub debug_counter: Vec<String>,
+    /// Passes that are skipped.
+    pub disable: Vec<String>,
+}

@@ -1,0 +1,63 @@
+//! The text of a graph, and the file that it is from.
+
+use crate::Workspace;
+use crate::error::{Error, Kind};
+use crate::reporting;
+use jitopt_core::interpreter::Release;
+use jitopt_core::ir::Graph;
+use jitopt_core::text::extract::looks_like_log;
+use jitopt_core::text::{ParseOptions, parse};
+use jitopt_core::verify;
+use std::path::{Path, PathBuf};
+
+/// The text of a graph, and the file that it is from. Inputs, descriptions and gradients are looked
+/// for beside this file.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// The file; `-` for a text that is in no file.
+    pub path: PathBuf,
+    /// The text.
+    pub text: Vec<u8>,
+}
+
+impl Program {
+    /// Reads the file of a graph.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn read(path: &Path, workspace: &Workspace<'_>) -> Result<Program, Error> {
+        Ok(Program { path: path.to_owned(), text: workspace.read(path)? })
+    }
+
+    /// A text that is in no file.
+    pub fn of_text(text: &str) -> Program {
+        Program { path: PathBuf::from("-"), text: text.as_bytes().to_vec() }
+    }
+
+    /// The name in messages.
+    pub fn name(&self) -> String {
+        if self.path.as_os_str() == "-" { "<stdin>".to_owned() } else { self.path.display().to_string() }
+    }
+
+    /// Parses and verifies the graph; `release` is the PyTorch release whose semantics apply, or the
+    /// newest that prints such text. Warnings of the verifier are not reported.
+    ///
+    /// # Errors
+    /// The text does not parse, or the graph has structural errors: nothing can run it.
+    pub fn graph(&self, release: Option<Release>, workspace: &mut Workspace<'_>) -> Result<Graph, Error> {
+        let (name, text) = (self.name(), &self.text);
+        let parsed = parse(text, ParseOptions { release }).map_err(|diagnostics| {
+            let log = looks_like_log(text).map_or(String::new(), |kind| format!("  {kind}\n"));
+            Error::new(Kind::Unparsable, reporting::render(&name, text, &diagnostics, workspace.coloured) + &log)
+        })?;
+        if !parsed.warnings.is_empty() {
+            workspace.say(reporting::render(&name, text, &parsed.warnings, workspace.coloured));
+        }
+        let report = verify::verify_structure_only(&parsed.graph);
+        if report.has_errors() {
+            let report = verify::render(&parsed.graph, &report);
+            return Err(Error::new(Kind::Invalid, format!("{name}:\n{report}")));
+        }
+        Ok(parsed.graph)
+    }
+}

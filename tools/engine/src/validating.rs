@@ -1,0 +1,175 @@
+//! Runs a graph before and after a pipeline, or two graphs, and compares their observable behaviour.
+
+use crate::Workspace;
+use crate::error::Error;
+use crate::judging::{self, Trial};
+use crate::observing::VerifyEach;
+use crate::options::JudgeOptions;
+use crate::paired_gradients::{self, Gradients, KeepDifferentiated};
+use crate::program::Program;
+use jitopt_core::interpreter::Backend;
+use jitopt_core::interpreter::profile::Profile;
+use jitopt_core::ir::Graph;
+use jitopt_core::pass::{self, Gate, Observer, PassRun, Pipeline, RunError, Session};
+use jitopt_core::runtime::CpuBackend;
+use jitopt_judge::rewrites::{EachRewrite, Finding, Reference, Tally, off_by_value};
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+/// Compares after each pass.
+pub struct EachPass(pub Rc<Reference>);
+
+impl Observer for EachPass {
+    fn after(&mut self, run: &PassRun<'_>, graph: &Graph) -> Result<(), RunError> {
+        match self.0.check(graph) {
+            Ok(_) => Ok(()),
+            Err(finding) => Err(RunError::Stopped(format!("{} is wrong\n{finding}", run.stage.pass.name))),
+        }
+    }
+}
+
+/// When results are compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum When {
+    /// After all passes.
+    #[default]
+    End,
+    /// After each pass.
+    Pass,
+    /// After each rewrite.
+    Rewrite,
+}
+
+/// What a graph is compared with.
+pub struct Against<'a> {
+    /// Whether it is another graph, with other names: values are matched by their origin, and
+    /// contents that only one graph has are not generated unless the options say how.
+    pub is_other_graph: bool,
+    /// The kernels that run fusion groups.
+    pub backend: Option<&'a Rc<CpuBackend>>,
+    /// When results are compared.
+    pub when: When,
+}
+
+/// A graph, its results on samples, and the graph that it is compared with: itself, until passes run
+/// or another graph is read.
+pub struct Comparison<'o> {
+    /// The original graph, and its results.
+    pub reference: Rc<Reference>,
+    /// The graph that it is compared with.
+    pub after: Graph,
+    options: &'o JudgeOptions,
+    trial: Trial,
+    when: When,
+    differentiated: KeepDifferentiated,
+}
+
+impl<'o> Comparison<'o> {
+    /// Reads a graph, prepares samples, and runs it on them.
+    ///
+    /// # Errors
+    /// The text is no valid graph, a file cannot be read, or options do not fit the graph.
+    pub fn new(
+        options: &'o JudgeOptions,
+        program: &Program,
+        against: &Against<'_>,
+        workspace: &mut Workspace<'_>,
+    ) -> Result<Comparison<'o>, Error> {
+        let mut trial = Trial::read(options, program, workspace)?;
+        trial.settings.by_origin = against.is_other_graph;
+        if against.is_other_graph && options.fill_unknown.is_none() {
+            // Contents that only the second graph has must not be generated differently from those
+            // of the first.
+            trial.settings.invent = None;
+        }
+        trial.settings.backend = against.backend.cloned().map(|backend| backend as Rc<dyn Backend>);
+        let reference = Reference::new(&trial.graph, trial.settings.clone(), trial.policy, trial.samples.clone());
+        let reference = Rc::new(if against.when == When::End { reference } else { reference.recalling() });
+        if options.fill_unknown.is_none() {
+            note_of_calls(&reference, workspace);
+        }
+        if let Some(text) = reference.samples().find_map(|(_, outcome)| outcome.ambiguity.as_ref()) {
+            workspace.note(text);
+        }
+        let (after, differentiated) = (trial.graph.clone(), KeepDifferentiated::default());
+        Ok(Comparison { reference, after, options, trial, when: against.when, differentiated })
+    }
+
+    /// Compares with another graph.
+    ///
+    /// # Errors
+    /// Its text is no valid graph.
+    pub fn read_other(&mut self, program: &Program, workspace: &mut Workspace<'_>) -> Result<(), Error> {
+        self.after = program.graph(self.options.torch, workspace)?;
+        Ok(())
+    }
+
+    /// Compares with the result of passes.
+    ///
+    /// # Errors
+    /// The outer error is a counter of the gate that no rewrite queried; the inner one says why the
+    /// pipeline stopped, a difference included.
+    pub fn transform(
+        &mut self,
+        pipeline: &Pipeline,
+        gate: Gate,
+        profile: Option<Rc<Profile>>,
+    ) -> Result<Result<(), RunError>, Error> {
+        let callees = (*self.trial.settings.callees).clone();
+        let deadline = judging::deadline(&self.trial.settings);
+        let mut session = Session { gate, callees, profile, deadline, ..Session::default() };
+        let (mut verifier, mut each) = (VerifyEach, EachPass(self.reference.clone()));
+        let mut observers: Vec<&mut dyn Observer> = vec![&mut self.differentiated];
+        if !self.options.no_verify {
+            observers.push(&mut verifier);
+        }
+        match self.when {
+            When::Pass => observers.push(&mut each),
+            When::Rewrite => session.watch = Some(Box::new(EachRewrite(self.reference.clone()))),
+            When::End => {}
+        }
+        let ran = pass::run(&mut self.after, pipeline, &mut session, &mut observers);
+        if ran.is_ok() {
+            judging::refuse_idle(&session)?;
+        }
+        Ok(ran)
+    }
+
+    /// Compares the results: on how many samples they are equal, or the first difference.
+    ///
+    /// # Errors
+    /// The first difference.
+    pub fn check(&self) -> Result<Tally, Finding> {
+        self.reference.check(&self.after)
+    }
+
+    /// Compares the gradients of differentiable groups; with those that `differentiate` made, if the
+    /// original graph has none.
+    ///
+    /// # Errors
+    /// The passes that join two graphs cannot be parsed.
+    pub fn gradients(&self, workspace: &mut Workspace<'_>) -> Result<Gradients, Error> {
+        let graph = &self.trial.graph;
+        let before = if paired_gradients::any(graph) { None } else { self.differentiated.0.as_ref() };
+        paired_gradients::compare(&self.reference, (before.unwrap_or(graph), &self.after), workspace)
+    }
+
+    /// The error of each value that both graphs name on the first sample, and the line of its node;
+    /// with the name of the sample.
+    pub fn errors_by_value(&self) -> Option<(String, Vec<(f64, String)>)> {
+        let (sample, _) = self.reference.samples().next()?;
+        let settings = self.reference.settings();
+        Some((
+            sample.name.clone(),
+            off_by_value(self.reference.graph(), &self.after, settings, &sample.inputs).into_iter().collect(),
+        ))
+    }
+}
+
+/// Notes calls whose results are generated.
+fn note_of_calls(reference: &Reference, workspace: &mut Workspace<'_>) {
+    let names: BTreeSet<&String> = reference.samples().flat_map(|(_, outcome)| &outcome.generated_calls).collect();
+    for name in names {
+        workspace.note(format!("the graph of `{name}` is not given, so its results are generated"));
+    }
+}
