@@ -3,6 +3,8 @@
 use super::{Call, Extent, dim_of};
 use crate::ir::{Attribute, Value};
 use crate::ops::shape_rules::Shape;
+use crate::tensor::DType;
+use crate::types::release::Release;
 use crate::types::{Dim, Simple, Type, TypeKind};
 
 pub(super) fn extent(call: &Call<'_>) -> Option<Extent> {
