@@ -41,6 +41,7 @@ pub enum When {
 }
 
 /// What a graph is compared with.
+#[derive(Clone, Copy, Default)]
 pub struct Against<'a> {
     /// Whether it is another graph, with other names: values are matched by their origin, and
     /// contents that only one graph has are not generated unless the options say how.
