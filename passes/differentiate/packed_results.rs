@@ -16,7 +16,7 @@ use rustc_hash::FxHashSet;
 pub(super) struct Packing {
     /// The tuple constructs, in the order of the graph.
     pub(super) nodes: Vec<Node>,
-    /// What is packed or returned, in the order of the results: reader, operand, value.
+    /// Packed or returned values, in the order of the results: reader, operand, value.
     pub(super) leaves: Vec<(Node, usize, Value)>,
 }
 

@@ -30,7 +30,7 @@ use crate::types::{Type, TypeKind};
 use rustc_hash::FxHashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// What the fingerprint distinguishes.
+/// The properties that the fingerprint distinguishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sight {
     /// Whether types of values count. Types that determine the value of a constant or an empty list

@@ -51,7 +51,7 @@ mod fact {
 /// The memory of a graph.
 #[derive(Debug)]
 pub(super) struct Memory {
-    /// What each element may be.
+    /// The possible memory of each element.
     sets: EntityVec<Element, LocationSet>,
     spans: Vec<(u32, u32)>,
     pool: Vec<Location>,

@@ -28,7 +28,7 @@ const MOST_NODES: usize = 128;
 /// The number of pieces that a node is tried in, from the last one on.
 const TRIES: usize = 4;
 
-/// What is known of a value before a run: its type, and the layout of a tensor.
+/// The known properties of a value before a run: its type, and the layout of a tensor.
 pub type Known = (Argument, Option<View>);
 
 /// The results of a section on its operands, if one kernel can run it.

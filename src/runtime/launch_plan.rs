@@ -40,7 +40,7 @@ const MOST_PLANS: usize = 64;
 /// A kernel that can be called. It keeps the library open.
 #[derive(Debug)]
 pub struct Compiled {
-    /// What is called.
+    /// The compiled function.
     pub function: Function,
     /// Points of a tile along the innermost dimension.
     pub tile: Option<usize>,
@@ -126,7 +126,7 @@ impl Plans {
     }
 }
 
-/// What is known of an operand before a run.
+/// The known properties of an operand before a run.
 pub fn known(value: &IValue) -> Known {
     (argument(value), value.tensor().map(View::of))
 }

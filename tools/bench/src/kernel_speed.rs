@@ -194,7 +194,7 @@ const IOU: &str = "graph(%ax0 : Tensor, %ay0 : Tensor, %ax1 : Tensor, %ay1 : Ten
   %r : Tensor = aten::div(%both, %all)
   return (%r)
 ";
-/// What `@training` keeps of it for its gradient.
+/// The values that `@training` keeps for its gradient.
 const SWISH_KEPT: &str =
     "graph(%x : Tensor):\n  %s : Tensor = aten::sigmoid(%x)\n  %r : Tensor = aten::mul(%x, %s)\n  return (%r, %s)\n";
 /// The gradient computed from these: from `s`, `g` and `x`.

@@ -15,7 +15,7 @@ use crate::shapes::Shape;
 /// Number of runs on the three-line file.
 const START_RUNS: usize = 50;
 
-/// What to measure.
+/// The subjects to measure.
 pub struct Plan {
     /// The sizes, in nodes, ascending.
     pub nodes: Vec<u64>,

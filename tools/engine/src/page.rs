@@ -21,7 +21,7 @@ const MOST_COMPARED: usize = 2 << 20;
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
-/// What the colours of the drawing mean, and how it is moved.
+/// The meaning of the colours of the drawing, and how to move it.
 const LEGEND: &str = "\
 <p class=\"legend\"><span class=\"param\">parameter, result</span> <span class=\"node\">operator</span> \
 <span class=\"group\">fusion group</span> <span class=\"blocks\">section, or operator with blocks</span>. Constants are \

@@ -11,7 +11,7 @@ pub struct Problem {
     pub line: usize,
     /// Column from 1, counted in characters.
     pub column: usize,
-    /// What is wrong.
+    /// The error.
     pub message: String,
     /// The remedy.
     pub help: Option<String>,

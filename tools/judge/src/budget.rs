@@ -519,7 +519,7 @@ fn elements(outcome: &Outcome) -> Option<Vec<Vec<C128>>> {
     Some(all)
 }
 
-/// What rounding can do to every observable element of a graph.
+/// The largest effect of rounding on every observable element of a graph.
 #[derive(Debug)]
 pub struct Budget {
     /// For each tensor and element; infinite where it is not judged. `None` if no perturbed run

@@ -43,7 +43,7 @@ pub struct Finding {
     pub sample: usize,
     /// Its name.
     pub name: String,
-    /// What differs.
+    /// The differences.
     pub lines: Vec<String>,
     /// The first node whose value differs from the value of the same name in the original.
     pub first: Option<String>,

@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What work on one file printed, and its exit code.
+/// The output of the work on one file, and its exit code.
 struct Done {
     stdout: Vec<u8>,
     stderr: Vec<u8>,
     code: i32,
 }
 
-/// What workers need of the outside.
+/// The parts of the outside world that workers need.
 struct Outside {
     env: BTreeMap<String, String>,
     cwd: PathBuf,

@@ -123,7 +123,8 @@ impl Trial {
     /// Operands that fit, if they are found: defaults where there are some.
     fn operands(&self, seed: u64) -> Vec<IValue> {
         let none = Call { graph: &self.graph, node: self.node, schema: Some(self.schema), args: &[], env: &self.env };
-        // What may be left out is, but for the last seed: `aten::clamp` wants one bound at least.
+        // Optional operands are left out, except for the last seed: `aten::clamp` needs at least
+        // one bound.
         let left_out = |value: &IValue| !value.is_none() || seed == 1;
         let given = self.schema.formals.iter().map(|formal| none.get(formal.name).filter(left_out)).collect();
         let made = Generator::new(seed).complete(&self.graph, &self.env, given);

@@ -103,7 +103,7 @@ fn fits(expected: &[String], printed: &[&str]) -> bool {
     }
 }
 
-/// What a command of `sh` prints on both streams, in `folder`.
+/// The output of a command of `sh` on both streams, in `folder`.
 fn output(command: &str, folder: &Path) -> Result<String, String> {
     let binary = Path::new(env!("CARGO_BIN_EXE_jitopt")).parent().ok_or("the binary lies in no folder")?;
     let path = format!("{}:{}", binary.display(), env::var("PATH").unwrap_or_default());

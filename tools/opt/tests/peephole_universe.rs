@@ -254,7 +254,7 @@ fn check_graphs(rule: &'static Rule, params: &str, lines: &str, results: &str, r
         let mut text = format!("graph({}):\n{head}", typed.join(", "));
         lines.lines().for_each(|line| writeln!(text, "  {line}").expect("a text that grows"));
         writeln!(text, "  return ({results})").expect("a text that grows");
-        // What may happen around it has nothing to do with the version.
+        // Effects around it do not depend on the version.
         let eras = if results == "%r" && !text.contains("9 ") { &[Era::V2, Era::V1_3][..] } else { &[Era::V2] };
         for &era in eras {
             if report.counterexample.is_none() {

@@ -91,7 +91,7 @@ impl Comparison {
             .collect();
         let part = |[equal, all, _]: &[usize; 3]| *equal as f64 / *all as f64;
         assert!(unknown.is_empty(), "{} differ: {}", unknown.len(), unknown[..unknown.len().min(30)].join("\n\n"));
-        // What is kept here holds all differences and a part of the others.
+        // The cases kept here hold all differences and a part of the others.
         if std::env::var_os("JITOPT_CORPUS").is_some() {
             let equal: Vec<&String> = known.keys().filter(|name| !self.differ.contains_key(*name)).collect();
             assert!(equal.is_empty(), "listed as different, and equal: {equal:?}");

@@ -39,7 +39,7 @@ fn check(path: &Path) -> Option<Outcome> {
     let text = std::fs::read(path).ok()?;
     let marker = b"prim::FusionGroup_";
     text.windows(marker.len()).find(|window| window == marker)?;
-    // What is printed is compared to the last digit, which kernels may round otherwise.
+    // Printed values are compared to the last digit, which kernels may round otherwise.
     if text.windows(11).any(|window| window == b"prim::Print") {
         return None;
     }

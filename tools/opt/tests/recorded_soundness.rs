@@ -195,7 +195,7 @@ fn check(path: &str, pipelines: &[(String, Pipeline)], rounds: usize) -> Fate {
                 continue;
             }
         }
-        // What is the same text computes the same, whichever pass wrote it.
+        // Equal texts compute the same, whichever pass wrote them.
         let found = found.entry(shown(&after)).or_insert_with(|| reference.check(&after).map(|tally| tally.same));
         match found {
             Ok(0) => not += 1,

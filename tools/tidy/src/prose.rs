@@ -5,10 +5,13 @@ use crate::Tree;
 /// Columns of a line of prose. Code may be wider, see `rustfmt.toml`.
 const WIDTH: usize = 100;
 
+/// Recorded output, and documents that tests write from tables.
+const GENERATED: [&str; 3] = ["testdata/corpus/", "testdata/releases/table.md", "src/interpreter/coverage.md"];
+
 /// Lines of prose that are too wide: comments of Rust that stand alone, and paragraphs of Markdown.
 pub fn check_width(tree: &Tree) -> Vec<String> {
     let mut wrong = Vec::new();
-    for (path, text) in tree.texts().filter(|(path, _)| !path.starts_with("testdata/corpus/")) {
+    for (path, text) in tree.texts().filter(|(path, _)| !GENERATED.iter().any(|file| path.starts_with(file))) {
         let wide: Vec<usize> = match path.rsplit('.').next() {
             Some("rs") => wide_comments(text),
             Some("md") => wide_paragraphs(text),

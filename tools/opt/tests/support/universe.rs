@@ -143,7 +143,7 @@ fn tensors(shapes: &[Vec<i64>], layouts: &[Layout]) -> Vec<Choice> {
     for &dtype in DTYPES {
         for shape in shapes {
             for (i, &layout) in layouts.iter().enumerate() {
-                // Elements of all types are drawn contiguous; in other layouts the arithmetic is the same.
+                // Contiguous operands have all types; in other layouts the arithmetic is the same.
                 if i > 0 && !matches!(dtype, DType::Bool | DType::Long | DType::Float) {
                     continue;
                 }
