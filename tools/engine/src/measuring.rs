@@ -204,7 +204,7 @@ impl Measured {
         }
         compare(path, &results)?;
         if let Some(backend) = &two[1].backend {
-            backend.remarks().iter().for_each(|remark| workspace.warn(remark.to_string()));
+            backend.remarks().iter().for_each(|remark| workspace.warn(remark));
         }
         let roofs = take_turns(bench.rounds, path, &mut two, &inputs, progress)?;
         Ok(Measured::from(path, two, &roofs))

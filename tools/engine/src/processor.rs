@@ -50,7 +50,7 @@ fn cache_folder(variable: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
 /// Reports groups that the interpreter ran.
 pub(crate) fn tell_of_groups(backend: Option<&CpuBackend>, workspace: &mut Workspace<'_>) {
     let Some(backend) = backend else { return };
-    backend.remarks().iter().for_each(|remark| workspace.warn(remark.to_string()));
+    backend.remarks().iter().for_each(|remark| workspace.warn(remark));
     let counts = backend.counts();
     if counts.launched == 0 && counts.fallen_back == 0 {
         workspace.warn(NO_KERNEL);
@@ -89,7 +89,7 @@ pub fn tell_of_counts(
 
 /// Reports how many kernels ran: without any, a validation does not cover kernels.
 pub fn note_of_launches(backend: &CpuBackend, workspace: &mut Workspace<'_>) {
-    backend.remarks().iter().for_each(|remark| workspace.warn(remark.to_string()));
+    backend.remarks().iter().for_each(|remark| workspace.warn(remark));
     let n = backend.counts().launched;
     match n {
         0 => workspace.warn(NO_KERNEL),

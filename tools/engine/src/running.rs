@@ -309,7 +309,7 @@ pub(crate) fn tell_side_effects(env: &Environment, workspace: &mut Workspace<'_>
         }
     }
     if let Some(text) = &*env.ambiguity.borrow() {
-        workspace.note(text.to_string());
+        workspace.note(text.as_str());
     }
     let bindings = env.bindings.borrow();
     for (name, ty) in env.invented.borrow().iter() {

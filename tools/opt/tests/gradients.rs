@@ -13,18 +13,11 @@
 mod recorded;
 
 use jitopt_core::interpreter::comparison::{Tolerance, differences};
-use jitopt_core::interpreter::description::{self, Described, Description, Source, fitted};
+use jitopt_core::interpreter::description::{self, Described, Description};
 use jitopt_core::interpreter::files::{Tensors, read_safetensors};
-use jitopt_core::interpreter::{Environment, IValue, Machine, Release};
-use jitopt_core::ir::Graph;
-use jitopt_core::pass::{Pipeline, Session, run};
-use jitopt_core::runtime::{CpuBackend, Settings};
-use jitopt_core::tensor::Precision;
-use jitopt_core::text::{ParseOptions, parse};
-use jitopt_core::types::era::Era;
-use jitopt_judge::differentials::{Differentials, PREPARATION, give_types};
-use jitopt_judge::tracing::{has_control_flow, trace};
-use jitopt_passes::REGISTRY;
+use jitopt_core::interpreter::{IValue, Release};
+use jitopt_core::runtime::CpuBackend;
+use jitopt_engine::{BackendOptions, Error, GradientRun, Program, Run, RunOptions, Semantics, Workspace, judging};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -34,9 +27,9 @@ const IN_DOUBLES: f64 = 1e-8;
 /// The pipeline that creates groups, which become kernels.
 const FUSION: &str = "@default,fuse{level=2}";
 
-/// The pipeline that creates many small groups with backward graphs, and then the gradient of the
-/// graph around them.
-const GROUPS: &str = "create-autodiff-subgraphs{threshold=1},differentiate,differentiate{eager whole}";
+/// The pipeline that creates many small groups with backward graphs; the gradient of the graph around
+/// them is derived afterwards.
+const GROUPS: &str = "create-autodiff-subgraphs{threshold=1},differentiate";
 
 fn tensors(stem: &str, suffix: &str) -> Tensors {
     let bytes = std::fs::read(format!("{stem}.{suffix}.safetensors")).expect("a file of the case");
@@ -52,144 +45,87 @@ fn leaves(described: &Described, all: &mut Vec<Option<String>>) {
     }
 }
 
-fn environment(version: &str, precision: Precision) -> Environment {
-    let mut env = Environment::default();
-    env.precision = precision;
-    env.release = Some(if version.starts_with("1.3") { Release(1, 3) } else { Release(2, 15) });
-    env
-}
-
-/// A case, and its expected gradients.
+/// A case of a version, and its description.
 struct Case<'a> {
     stem: &'a str,
     version: &'a str,
     description: Description,
-    /// Keys of gradients that are given, of each result.
-    keys: Vec<Option<String>>,
 }
 
 /// A way to compute gradients.
 struct Way<'a> {
-    precision: Precision,
+    in_doubles: bool,
     wanted: &'a str,
-    backend: Option<&'a CpuBackend>,
-    /// Passes over both graphs, which know what goes in.
+    by_kernels: bool,
     passes: Option<&'a str>,
 }
 
 impl Case<'_> {
-    /// The graph that is differentiated.
-    fn prepared(&self) -> Result<Graph, String> {
-        let era = if self.version.starts_with("1.3") { Era::V1_3 } else { Era::V2 };
-        let text = std::fs::read(format!("{}.ir", self.stem)).map_err(|why| why.to_string())?;
-        let options = ParseOptions::of(Release::of(era));
-        let mut graph: Graph = parse(&text, options).map_err(|_| "no graph")?.graph;
-        run_passes(&mut graph, PREPARATION)?;
-        if has_control_flow(&graph) {
-            let inputs = self.inputs(&graph, Precision::Typed)?;
-            let env = environment(self.version, Precision::Typed);
-            // Results of these cases are floating-point tensors, and all of their constants are
-            // printed.
-            graph = trace(&graph, &env, &inputs).map_err(|stop| stop.to_string())?.graph;
-            run_passes(&mut graph, PREPARATION)?;
-        }
-        Ok(graph)
+    /// Whether the gradient of each result is given.
+    fn has_all_gradients(&self) -> bool {
+        let (mut keys, given) = (Vec::new(), tensors(self.stem, "grad_outputs"));
+        self.description.outputs.iter().for_each(|outputs| leaves(outputs, &mut keys));
+        keys.iter().all(|key| key.as_ref().is_some_and(|key| given.contains_key(key)))
     }
 
-    fn inputs(&self, graph: &Graph, precision: Precision) -> Result<Vec<IValue>, String> {
-        inputs_of(graph, &self.description, &Source::new(&tensors(self.stem, "inputs"), precision))
-    }
-
-    /// The gradients of results.
-    fn given(&self, precision: Precision) -> Vec<IValue> {
-        let given = tensors(self.stem, "grad_outputs");
-        let gradient = |key: &Option<String>| {
-            let tensor = key.as_ref().and_then(|key| given.get(key)).cloned();
-            tensor.map_or(IValue::Undefined, |tensor| IValue::Tensor(tensor.converted(tensor.dtype(), precision)))
-        };
-        self.keys.iter().map(gradient).collect()
-    }
-
-    fn compare(&self, both: &mut Differentials, way: &Way<'_>) -> Result<(), String> {
-        let values = self.inputs(&both.forward, way.precision)?;
-        let env = environment(self.version, way.precision);
-        let mut run = |graph: &Graph, values| match way.backend {
-            Some(backend) => Machine::new(graph, &env).backed_by(backend).run(values),
-            None => Machine::new(graph, &env).run(values),
-        };
-        if let Some(passes) = way.passes {
-            run_passes(&mut both.forward, passes)?;
+    /// The number of launched kernels, or why the gradients are wrong.
+    fn compare(&self, way: &Way<'_>) -> Result<u64, String> {
+        let (backend, torch) = (if way.by_kernels { "cpu" } else { "" }, self.release());
+        let backend = BackendOptions { backend: backend.to_owned(), no_cache: true, threads: Some(1) };
+        let semantics = Semantics { f64: way.in_doubles, torch: Some(torch), backend, ..Semantics::default() };
+        let options = RunOptions { semantics, ..RunOptions::default() };
+        let env = std::env::vars().filter(|(name, _)| name == "CC").collect();
+        let mut workspace = Workspace::new(Path::new(""), &env, |_| {});
+        let ran = self.run(&options, way.passes, &mut workspace).map_err(|error| error.to_string())?;
+        if let Err(stop) = &ran.whole {
+            return Err(stop.to_string());
         }
-        let forward = both.forward(&mut run, values).map_err(|stop| stop.to_string())?;
-        let operands = both.operands(forward, &self.given(way.precision));
-        if let Some(passes) = way.passes {
-            both.specialize(&operands);
-            run_passes(&mut both.backward, passes)?;
-        }
-        let gradients = both.backward(&mut run, operands).map_err(|stop| stop.to_string())?;
-        let tolerance = match way.precision {
-            Precision::Double => Tolerance::of_largest(IN_DOUBLES),
-            Precision::Typed => self.description.tolerance.unwrap_or(Tolerance::of(1e-4, 1e-5)),
+        let gradients: BTreeMap<String, IValue> = ran.gradients(&mut workspace).into_iter().collect();
+        let tolerance = match way.in_doubles {
+            true => Tolerance::of_largest(IN_DOUBLES),
+            false => self.description.tolerance.unwrap_or(Tolerance::of(1e-4, 1e-5)),
         };
-        for (key, tensor) in tensors(self.stem, way.wanted).iter() {
-            let i: usize = key.trim_start_matches("in").parse().map_err(|_| format!("the key `{key}`"))?;
-            let wanted = IValue::Tensor(tensor.clone());
-            let found = gradients.get(i).cloned().unwrap_or(IValue::Undefined);
-            if let Some(first) = differences(&wanted, &found, tolerance, key).first() {
+        for (key, tensor) in &tensors(self.stem, way.wanted) {
+            let found = gradients.get(key).cloned().unwrap_or(IValue::Undefined);
+            if let Some(first) = differences(&IValue::Tensor(tensor.clone()), &found, tolerance, key).first() {
                 return Err(format!("{}: {first:?}", way.wanted));
             }
         }
-        Ok(())
+        Ok(ran.backend.as_ref().map_or(0, |backend: &CpuBackend| backend.counts().launched))
+    }
+
+    fn run<'o>(
+        &self,
+        options: &'o RunOptions,
+        passes: Option<&str>,
+        workspace: &mut Workspace<'_>,
+    ) -> Result<GradientRun<'o>, Error> {
+        let program = Program::read(Path::new(&format!("{}.ir", self.stem)), workspace)?;
+        let pipeline = judging::optional_pipeline(passes, workspace)?;
+        Run::read(options, &program, workspace)?.gradients(pipeline, workspace)
+    }
+
+    fn release(&self) -> Release {
+        if self.version.starts_with("1.3") { Release(1, 3) } else { Release(2, 15) }
     }
 }
 
 /// Whether kernels took part in computing the gradients of a case, or why the gradients are wrong.
 fn check(stem: &str, version: &str) -> Result<bool, String> {
     let description = description::parse(&std::fs::read(format!("{stem}.json")).map_err(|why| why.to_string())?);
-    let description = description.map_err(|why| why.to_string())?;
-    let mut keys = Vec::new();
-    description.outputs.iter().for_each(|outputs| leaves(outputs, &mut keys));
-    let case = Case { stem, version, description, keys };
-    let prepared = case.prepared()?;
-    let mut graph = prepared.clone();
-    run_passes(&mut graph, "differentiate")?;
-    let mut both = Differentials::of(&graph).ok_or("it is not differentiated as a whole")?;
-    let kernels = CpuBackend::new(Settings { cc: std::env::var("CC").ok(), threads: Some(1), ..Settings::default() });
-    case.compare(&mut both, &Way { precision: Precision::Double, wanted: "grads64", backend: None, passes: None })?;
-    let way = Way { precision: Precision::Typed, wanted: "grads", backend: None, passes: None };
-    case.compare(&mut both, &way)?;
-    case.compare(&mut both, &Way { backend: Some(&kernels), passes: Some(FUSION), ..way })?;
-    // Groups among other nodes, each with its backward graph as a formula.
-    let mut grouped = prepared.clone();
-    run_passes(&mut grouped, GROUPS)?;
-    let mut both = Differentials::of(&grouped).ok_or("what is around groups is not differentiated")?;
-    case.compare(&mut both, &way).map_err(|why| format!("{GROUPS}: {why}"))?;
+    let case = Case { stem, version, description: description.map_err(|why| why.to_string())? };
+    case.compare(&Way { in_doubles: true, wanted: "grads64", by_kernels: false, passes: None })?;
+    let way = Way { in_doubles: false, wanted: "grads", by_kernels: false, passes: None };
+    case.compare(&way)?;
+    let mut launched = case.compare(&Way { by_kernels: true, passes: Some(FUSION), ..way })?;
+    // Groups that stand beside other nodes, each with its backward graph for a formula.
+    case.compare(&Way { passes: Some(GROUPS), ..way }).map_err(|why| format!("{GROUPS}: {why}"))?;
     // One pipeline for all of it, where gradients of all results are given.
-    if !case.given(Precision::Typed).iter().any(|given| matches!(given, IValue::Undefined)) {
-        let mut graph = prepared;
-        let inputs = case.inputs(&graph, Precision::Typed)?;
-        give_types(&mut graph, &inputs);
-        run_passes(&mut graph, "@training")?;
-        let mut both = Differentials::of(&graph).ok_or("`@training` does not make one group of it")?;
-        let way = Way { precision: Precision::Typed, wanted: "grads", backend: Some(&kernels), passes: None };
-        case.compare(&mut both, &way).map_err(|why| format!("@training: {why}"))?;
+    if case.has_all_gradients() {
+        let way = Way { by_kernels: true, passes: Some("@training"), ..way };
+        launched += case.compare(&way).map_err(|why| format!("@training: {why}"))?;
     }
-    Ok(kernels.counts().launched > 0)
-}
-
-/// The described inputs, in the form of the parameters.
-fn inputs_of(graph: &Graph, description: &Description, source: &Source<'_>) -> Result<Vec<IValue>, String> {
-    let types = graph.params(graph.root()).map(|param| graph.ty(param));
-    let value = |(i, (input, ty)): (usize, (&description::Input, _))| {
-        let value = source.value(&input.value, &format!("in{i}")).map_err(|why| why.to_string())?;
-        fitted(value, ty).map_err(|why| why.to_string())
-    };
-    description.inputs.iter().zip(types).enumerate().map(value).collect()
-}
-
-fn run_passes(graph: &mut Graph, passes: &str) -> Result<(), String> {
-    let pipeline = Pipeline::parse(passes, &REGISTRY).expect("a pipeline");
-    run(graph, &pipeline, &mut Session::default(), &mut []).map_err(|error| error.to_string())
+    Ok(launched > 0)
 }
 
 #[test]
