@@ -197,7 +197,9 @@ pub fn of_tensors(expected: &Tensor, found: &Tensor, tolerance: Tolerance, path:
         return Some(Difference { path: path.to_owned(), what, distance: None });
     }
     if expected.quantizer() != found.quantizer() {
-        let what = format!("it is quantised by {:?}, not {:?}", found.quantizer(), expected.quantizer());
+        let shown =
+            |tensor: &Tensor| tensor.quantizer().map_or("nothing".to_owned(), |quantizer| quantizer.to_string());
+        let what = format!("it is quantised by {}, not {}", shown(found), shown(expected));
         return Some(Difference { path: path.to_owned(), what, distance: None });
     }
     let exact = |tensor: &Tensor| matches!(tensor.dtype().memory().arithmetic(), Some(Kind::Bool | Kind::Int));

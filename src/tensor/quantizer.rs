@@ -10,6 +10,7 @@
 //! matched bit for bit; QNNPACK and oneDNN may differ by one step.
 
 use super::dtype::DType;
+use std::fmt;
 
 /// Scales and zero points of a quantised tensor.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,6 +33,17 @@ pub enum Quantizer {
         /// Whether zero points were given as floats: `torch.per_channel_affine_float_qparams`.
         floats: bool,
     },
+}
+
+impl fmt::Display for Quantizer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Quantizer::Tensor { scale, zero } => write!(f, "scale {scale}, zero point {zero}"),
+            Quantizer::Channels { scales, zeros, axis, .. } => {
+                write!(f, "scales {scales:?}, zero points {zeros:?} along dimension {axis}")
+            }
+        }
+    }
 }
 
 impl Quantizer {

@@ -9,18 +9,21 @@ use crate::program::Program;
 use crate::{Workspace, reporting};
 use jitopt_core::interpreter::comparison::Tolerance;
 use jitopt_core::interpreter::content_names::ContentNames;
+use jitopt_core::interpreter::description::Described;
 use jitopt_core::interpreter::generator::{Generator, Style};
 use jitopt_core::interpreter::literal_values::spelled;
 use jitopt_core::interpreter::{IValue, Release};
 use jitopt_core::ir::Graph;
 use jitopt_core::pass::{self, GRAPH_FILE, Gate, Pipeline, Session, never_came_up};
 use jitopt_core::tensor::Precision;
+use jitopt_core::tensor::quantizer::Quantizer;
 use jitopt_core::text::{ParseOptions, PrintOptions, parse, print};
 use jitopt_judge::rewrites::Sample;
 use jitopt_judge::sharing::Copier;
 use jitopt_judge::showing::{Outcome, Settings};
 use jitopt_judge::verdict::Policy;
 use jitopt_passes::REGISTRY;
+use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::path::Path;
 use std::rc::Rc;
@@ -285,7 +288,7 @@ impl Trial {
             let env = self.settings.environment(Precision::Typed, &mut Copier::default());
             let hints = given.hints(&self.graph);
             let generator = Generator { seed: args.seed + k, style, shapes: shapes.clone(), hints };
-            let inputs = generator.inputs(&self.graph, &env);
+            let inputs = quantized(generator.inputs(&self.graph, &env), &generator.hints);
             // Contents generated for the first sample are kept for all.
             let known = env.bindings.borrow().clone();
             for (name, value) in known {
@@ -309,6 +312,22 @@ impl Trial {
         }
         Ok(())
     }
+}
+
+/// Generated integers with the scale and zero point that a description gives for the input.
+fn quantized(mut inputs: Vec<IValue>, hints: &BTreeMap<usize, Described>) -> Vec<IValue> {
+    for (i, hint) in hints {
+        let (Described::Tensor(note), Some(IValue::Tensor(tensor))) = (hint, inputs.get(*i)) else { continue };
+        let Some(quantizer) = note.quantizer.clone().filter(|_| tensor.dtype() == note.dtype) else { continue };
+        let fits = match &quantizer {
+            Quantizer::Tensor { .. } => true,
+            Quantizer::Channels { scales, axis, .. } => tensor.shape().get(*axis) == Some(&(scales.len() as i64)),
+        };
+        if fits {
+            inputs[*i] = IValue::Tensor(tensor.integers().quantized(note.dtype, quantizer));
+        }
+    }
+    inputs
 }
 
 /// Integers that generated inputs take, sample by sample; they may be trip counts, indices or

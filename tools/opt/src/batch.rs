@@ -119,7 +119,10 @@ fn targets(cli: &Cli) -> Result<(), String> {
     }
     let mut names = BTreeSet::new();
     match cli.files.iter().find(|path| path.file_name().is_none_or(|name| name == "-" || !names.insert(name))) {
-        Some(path) => Err(format!("error: --output-dir: the name of `{}` is not its own", path.display())),
+        Some(path) => Err(format!(
+            "error: --output-dir: another file has the name of `{}`, and both would be written to one place",
+            path.display()
+        )),
         None if cli.files.is_empty() => Err("error: --output-dir: give the graphs as files".to_owned()),
         None => Ok(()),
     }

@@ -225,6 +225,9 @@ fn refuse_nonsense(cli: &Cli) -> Result<(), Error> {
             "--filter-print: nothing is printed; add --print-before, --print-after, --print-after-all or --print-changed",
         );
     }
+    if cli.pipeline.validate.is_some() && cli.pipeline.passes.is_none() && cli.pipeline.passes_file.is_none() {
+        return refuse("--validate: no pass runs, so there is nothing to compare; add --passes");
+    }
     if cli.output.print_mutations && cli.output.emit != "ir" {
         return refuse(format_args!("--print-mutations: only IR has comments; remove --emit={}", cli.output.emit));
     }
