@@ -42,7 +42,7 @@ pub struct Trial {
 /// `JITOPT_FUSION=0`.
 ///
 /// # Errors
-/// The text is no pipeline, or a file cannot be read.
+/// The text is not a pipeline, or a file cannot be read.
 pub fn pipeline(text: &str, workspace: &mut Workspace<'_>) -> Result<Pipeline, Error> {
     let mut pipeline = Pipeline::parse(text, &REGISTRY).or_else(|error| refuse(error.render(text)))?;
     pipeline.read_files(&mut option_file)?;
@@ -229,7 +229,7 @@ impl Trial {
     /// Parses a graph and prepares samples: the given inputs, if any, then generated ones.
     ///
     /// # Errors
-    /// The text is no valid graph, a file cannot be read, or options do not fit the graph.
+    /// The text is not a valid graph, a file cannot be read, or options do not fit the graph.
     pub fn read(args: &JudgeOptions, program: &Program, workspace: &mut Workspace<'_>) -> Result<Trial, Error> {
         let graph = program.graph(args.torch, workspace)?;
         Trial::of(graph, args, &program.path, workspace)

@@ -59,7 +59,7 @@ impl<'o> Run<'o> {
     /// Reads a graph, and the files that options name or that are beside the graph.
     ///
     /// # Errors
-    /// The text is no valid graph, a file cannot be read, or options do not fit the graph.
+    /// The text is not a valid graph, a file cannot be read, or options do not fit the graph.
     pub fn read(options: &'o RunOptions, program: &Program, workspace: &mut Workspace<'_>) -> Result<Run<'o>, Error> {
         let graph = program.graph(options.semantics.torch, workspace)?;
         let given = Given::read(options, &program.path, workspace)?.bound_for(&graph);
@@ -73,8 +73,8 @@ impl<'o> Run<'o> {
     /// Runs passes, then the graph.
     ///
     /// # Errors
-    /// A pass fails, an input has no value, or an option does not fit the graph. A run that stops is
-    /// no error, but a result.
+    /// A pass fails, an input has no value, or an option does not fit the graph. A run that stops
+    /// is no error, but a result.
     pub fn run(
         mut self,
         pipeline: Option<&Pipeline>,

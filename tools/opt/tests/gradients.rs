@@ -27,8 +27,8 @@ const IN_DOUBLES: f64 = 1e-8;
 /// The pipeline that creates groups, which become kernels.
 const FUSION: &str = "@default,fuse{level=2}";
 
-/// The pipeline that creates many small groups with backward graphs; the gradient of the graph around
-/// them is derived afterwards.
+/// The pipeline that creates many small groups with backward graphs; the gradient of the graph
+/// around them is derived afterwards.
 const GROUPS: &str = "create-autodiff-subgraphs{threshold=1},differentiate";
 
 fn tensors(stem: &str, suffix: &str) -> Tensors {
