@@ -64,7 +64,7 @@ pub(crate) fn deadline(settings: &Settings) -> Option<Instant> {
 ///
 /// # Errors
 /// Names the option.
-pub fn refuse_misuse(pipeline: &Pipeline, release: Release) -> Result<(), Error> {
+pub(crate) fn refuse_misuse(pipeline: &Pipeline, release: Release) -> Result<(), Error> {
     let mut empty = Graph::new();
     empty.set_release(release);
     match pass::run(&mut empty, pipeline, &mut Session::default(), &mut []) {
@@ -337,7 +337,7 @@ impl Trial {
 ///
 /// # Errors
 /// Names the exit status.
-pub fn refuse_unstartable(command: Option<&str>, graph: &Graph) -> Result<(), Error> {
+pub(crate) fn refuse_unstartable(command: Option<&str>, graph: &Graph) -> Result<(), Error> {
     let said = command.and_then(|command| fails_command(command, graph));
     match said {
         // Exit statuses of shells for a missing program, or one that is not executable.

@@ -14,7 +14,7 @@ use crate::verdicts::{self, Compared, Expectations};
 use crate::{Workspace, judging, processor, profiles};
 use jitopt_core::interpreter::content_names::ContentNames;
 use jitopt_core::interpreter::files::Tensors;
-use jitopt_core::interpreter::generator::{Generator, Style};
+use jitopt_core::interpreter::generator::Generator;
 use jitopt_core::interpreter::literal_values::spelled;
 use jitopt_core::interpreter::profile::Profile;
 use jitopt_core::interpreter::{Environment, IValue, Machine, Stop};
@@ -253,8 +253,7 @@ pub(crate) fn make_up(
     if missing.is_empty() && !unknown {
         return refuse("--seed: all inputs are given, so none is generated");
     }
-    let style = args.values.style.as_deref().and_then(Style::named).unwrap_or_default();
-    let generator = Generator { seed, style, shapes, hints: given.hints(graph) };
+    let generator = Generator { seed, style: args.values.style, shapes, hints: given.hints(graph) };
     let made = generator.complete(graph, env, std::mem::take(inputs));
     if env.is_late() {
         return Err(Error::new(
