@@ -35,8 +35,8 @@ pub fn load(
     load_all(given, no_verify, options, workspace)
 }
 
-/// Reads callees, given as `NAME=FILE`. A broken callee would only surface as a broken result, so it
-/// is verified here, where its file is known.
+/// Reads callees, given as `NAME=FILE`. A broken callee would only surface as a broken result, so
+/// it is verified here, where its file is known.
 ///
 /// # Errors
 /// A name is given twice, or a file does not contain a valid graph.

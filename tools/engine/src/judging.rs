@@ -45,7 +45,7 @@ pub struct Trial {
 /// `JITOPT_FUSION=0`.
 ///
 /// # Errors
-/// The text is no pipeline, or a file cannot be read.
+/// The text is not a pipeline, or a file cannot be read.
 pub fn pipeline(text: &str, workspace: &mut Workspace<'_>) -> Result<Pipeline, Error> {
     let mut pipeline = Pipeline::parse(text, &REGISTRY).or_else(|error| refuse(error.render(text)))?;
     pipeline.read_files(&mut option_file)?;
@@ -67,7 +67,7 @@ pub(crate) fn deadline(settings: &Settings) -> Option<Instant> {
 ///
 /// # Errors
 /// Names the option.
-pub fn refuse_misuse(pipeline: &Pipeline, release: Release) -> Result<(), Error> {
+pub(crate) fn refuse_misuse(pipeline: &Pipeline, release: Release) -> Result<(), Error> {
     let mut empty = Graph::new();
     empty.set_release(release);
     match pass::run(&mut empty, pipeline, &mut Session::default(), &mut []) {
@@ -232,7 +232,7 @@ impl Trial {
     /// Parses a graph and prepares samples: the given inputs, if any, then generated ones.
     ///
     /// # Errors
-    /// The text is no valid graph, a file cannot be read, or options do not fit the graph.
+    /// The text is not a valid graph, a file cannot be read, or options do not fit the graph.
     pub fn read(args: &JudgeOptions, program: &Program, workspace: &mut Workspace<'_>) -> Result<Trial, Error> {
         let graph = program.graph(args.torch, workspace)?;
         Trial::of(graph, args, &program.path, workspace)
@@ -356,7 +356,7 @@ impl Trial {
 ///
 /// # Errors
 /// Names the exit status.
-pub fn refuse_unstartable(command: Option<&str>, graph: &Graph) -> Result<(), Error> {
+pub(crate) fn refuse_unstartable(command: Option<&str>, graph: &Graph) -> Result<(), Error> {
     let said = command.and_then(|command| fails_command(command, graph));
     match said {
         // Exit statuses of shells for a missing program, or one that is not executable.

@@ -1,13 +1,13 @@
 //! Operations on TorchScript graphs, for programs: reading graphs and values, running, comparing,
 //! bisecting, reducing and measuring them.
 //!
-//! The crate returns values, [`Note`]s and [`Error`]s. It knows no command line, no standard streams
-//! and no exit codes; messages name an option as the command line of `jitopt` does.
+//! The crate returns values, [`Note`]s and [`Error`]s. It knows no command line, no standard
+//! streams and no exit codes; messages name an option as the command line of `jitopt` does.
 //!
-//! Each operation takes options, a [`Program`] and a [`Workspace`]: [`Comparison`] validates passes,
-//! [`Run`] runs a graph and its gradients, [`Bisection`] finds the rewrites at fault, [`Reduction`]
-//! shrinks a failing graph, [`Measured`] compares the speed of two pipelines. The example
-//! `validate_my_pass` shows the whole of it.
+//! Each operation takes options, a [`Program`] and a [`Workspace`]: [`Comparison`] validates
+//! passes, [`Run`] runs a graph and its gradients, [`Bisection`] finds the rewrites at fault,
+//! [`Reduction`] shrinks a failing graph, [`Measured`] compares the speed of two pipelines. The
+//! example `validate_my_pass` shows the whole of it.
 
 mod bindings;
 mod cache_folder;

@@ -180,12 +180,12 @@ struct Row {
 }
 
 impl Measured {
-    /// Runs both graphs alternately, after their results are compared. `progress` receives the number
-    /// of each round.
+    /// Runs both graphs alternately, after their results are compared. `progress` receives the
+    /// number of each round.
     ///
     /// # Errors
-    /// The text is no valid graph, options do not fit the graph, a graph does not run, or the results
-    /// differ.
+    /// The text is not a valid graph, options do not fit the graph, a graph does not run, or the
+    /// results differ.
     pub fn of(
         bench: &Bench<'_>,
         program: &Program,

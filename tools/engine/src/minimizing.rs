@@ -22,8 +22,8 @@ use std::rc::Rc;
 pub struct Reduction<'a> {
     /// The pipeline that fails.
     pub pipeline: Option<&'a Pipeline>,
-    /// The profile that its passes read; it is stored in the graph, because it would not fit a graph
-    /// from which nodes were removed.
+    /// The profile that its passes read; it is stored in the graph, because it would not fit a
+    /// graph from which nodes were removed.
     pub profile: Option<&'a Profile>,
     /// A shell command that reads a graph, and fails if it is of interest; without one, results are
     /// compared.
@@ -53,7 +53,7 @@ impl Reduction<'_> {
     /// number of graphs that were tried.
     ///
     /// # Errors
-    /// The text is no valid graph, or options do not fit the graph.
+    /// The text is not a valid graph, or options do not fit the graph.
     pub fn run(
         &self,
         program: &Program,

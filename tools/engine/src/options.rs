@@ -2,6 +2,7 @@
 //! `bind_dir` is `--bind-dir`.
 
 use jitopt_core::interpreter::Release;
+use jitopt_core::interpreter::generator::Style;
 use std::path::PathBuf;
 
 /// Options of a run.
@@ -30,9 +31,8 @@ pub struct Values {
     pub seed: Option<u64>,
     /// Shapes of generated tensors, as in `%x=3,4`.
     pub shape: Vec<String>,
-    /// Distribution of generated inputs: `ordinary`, `adversarial`, `broadcasting`, `tiny` or
-    /// `aliased`.
-    pub style: Option<String>,
+    /// Distribution of generated inputs.
+    pub style: Style,
     /// Contents that the text does not show, as in `%w=FILE`.
     pub bind: Vec<String>,
     /// Directory of such contents.
@@ -90,8 +90,8 @@ pub struct Semantics {
 /// What runs fusion groups.
 #[derive(Clone, Debug, Default)]
 pub struct BackendOptions {
-    /// `cpu` for kernels compiled from C; otherwise the interpreter.
-    pub backend: String,
+    /// Runs groups as kernels compiled from C; otherwise the interpreter runs them.
+    pub kernels: bool,
     /// Neither reads nor writes the cache of compiled kernels.
     pub no_cache: bool,
     /// Threads per kernel; the number of processors, if absent.

@@ -21,7 +21,7 @@ pub(crate) fn in_environment(args: &BackendOptions, env: &BTreeMap<String, Strin
     let cache = (!args.no_cache).then(|| cache_folder(variable)).flatten();
     let (compiler, cc, threads) = (variable("JITOPT_CC"), variable("CC"), args.threads.map(|n| n as usize));
     let settings = Settings { compiler, cc, cache, threads, ..Settings::default() };
-    (args.backend == "cpu").then(|| CpuBackend::new(settings))
+    args.kernels.then(|| CpuBackend::new(settings))
 }
 
 /// Refuses flags for kernels if no kernel runs.
@@ -30,7 +30,7 @@ pub(crate) fn in_environment(args: &BackendOptions, env: &BTreeMap<String, Strin
 /// Names the flag, and why it has no effect.
 pub fn refuse_idle(args: &BackendOptions) -> Result<(), Error> {
     match args {
-        BackendOptions { backend, .. } if backend == "cpu" => Ok(()),
+        BackendOptions { kernels: true, .. } => Ok(()),
         BackendOptions { no_cache: true, .. } => refuse("--no-cache: kernels are only compiled with --backend=cpu"),
         BackendOptions { threads: Some(_), .. } => {
             refuse("--threads: it sets the threads of kernels; add --backend=cpu")

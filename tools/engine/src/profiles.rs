@@ -18,7 +18,7 @@ pub const ASKS: &str = "insert-guards";
 /// is a single graph.
 ///
 /// # Errors
-/// The file is no profile, no pass reads it, or there are several graphs.
+/// The file is not a profile, no pass reads it, or there are several graphs.
 pub fn asked_for(
     path: Option<&Path>,
     pipelines: &[&Pipeline],

@@ -39,8 +39,8 @@ impl Program {
         if self.path.as_os_str() == "-" { "<stdin>".to_owned() } else { self.path.display().to_string() }
     }
 
-    /// Parses and verifies the graph; `release` is the PyTorch release whose semantics apply, or the
-    /// newest that prints such text. Warnings of the verifier are not reported.
+    /// Parses and verifies the graph; `release` is the PyTorch release whose semantics apply, or
+    /// the newest that prints such text. Warnings of the verifier are not reported.
     ///
     /// # Errors
     /// The text does not parse, or the graph has structural errors: nothing can run it.

@@ -14,7 +14,7 @@ use crate::verdicts::{self, Compared, Expectations};
 use crate::{Workspace, judging, processor, profiles};
 use jitopt_core::interpreter::content_names::ContentNames;
 use jitopt_core::interpreter::files::Tensors;
-use jitopt_core::interpreter::generator::{Generator, Style};
+use jitopt_core::interpreter::generator::Generator;
 use jitopt_core::interpreter::literal_values::spelled;
 use jitopt_core::interpreter::profile::Profile;
 use jitopt_core::interpreter::{Environment, IValue, Machine, Stop};
@@ -59,7 +59,7 @@ impl<'o> Run<'o> {
     /// Reads a graph, and the files that options name or that are beside the graph.
     ///
     /// # Errors
-    /// The text is no valid graph, a file cannot be read, or options do not fit the graph.
+    /// The text is not a valid graph, a file cannot be read, or options do not fit the graph.
     pub fn read(options: &'o RunOptions, program: &Program, workspace: &mut Workspace<'_>) -> Result<Run<'o>, Error> {
         let graph = program.graph(options.semantics.torch, workspace)?;
         let given = Given::read(options, &program.path, workspace)?.bound_for(&graph);
@@ -73,8 +73,8 @@ impl<'o> Run<'o> {
     /// Runs passes, then the graph.
     ///
     /// # Errors
-    /// A pass fails, an input has no value, or an option does not fit the graph. A run that stops is
-    /// no error, but a result.
+    /// A pass fails, an input has no value, or an option does not fit the graph. A run that stops
+    /// is no error, but a result.
     pub fn run(
         mut self,
         pipeline: Option<&Pipeline>,
@@ -253,8 +253,7 @@ pub(crate) fn make_up(
     if missing.is_empty() && !unknown {
         return refuse("--seed: all inputs are given, so none is generated");
     }
-    let style = args.values.style.as_deref().and_then(Style::named).unwrap_or_default();
-    let generator = Generator { seed, style, shapes, hints: given.hints(graph) };
+    let generator = Generator { seed, style: args.values.style, shapes, hints: given.hints(graph) };
     let made = generator.complete(graph, env, std::mem::take(inputs));
     if env.is_late() {
         return Err(Error::new(

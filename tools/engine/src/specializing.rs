@@ -34,7 +34,7 @@ impl Specialization {
     /// shapes, `%x=3,4`.
     ///
     /// # Errors
-    /// The file cannot be read, is no description, or a shape cannot be parsed.
+    /// The file cannot be read, is not a description, or a shape cannot be parsed.
     pub fn read(
         args: Option<&Path>,
         shape: &[String],

@@ -97,7 +97,7 @@ impl Bisection<'_> {
     /// the number of sets that were tried.
     ///
     /// # Errors
-    /// The text is no valid graph, options do not fit the graph, or the time limit was reached.
+    /// The text is not a valid graph, options do not fit the graph, or the time limit was reached.
     pub fn run(
         &self,
         program: &Program,

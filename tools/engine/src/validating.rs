@@ -1,4 +1,5 @@
-//! Runs a graph before and after a pipeline, or two graphs, and compares their observable behaviour.
+//! Runs a graph before and after a pipeline, or two graphs, and compares their observable
+//! behaviour.
 
 use crate::Workspace;
 use crate::error::Error;
@@ -52,8 +53,8 @@ pub struct Against<'a> {
     pub when: When,
 }
 
-/// A graph, its results on samples, and the graph that it is compared with: itself, until passes run
-/// or another graph is read.
+/// A graph, its results on samples, and the graph that it is compared with: itself, until passes
+/// run or another graph is read.
 pub struct Comparison<'o> {
     /// The original graph, and its results.
     pub reference: Rc<Reference>,
@@ -69,7 +70,7 @@ impl<'o> Comparison<'o> {
     /// Reads a graph, prepares samples, and runs it on them.
     ///
     /// # Errors
-    /// The text is no valid graph, a file cannot be read, or options do not fit the graph.
+    /// The text is not a valid graph, a file cannot be read, or options do not fit the graph.
     pub fn new(
         options: &'o JudgeOptions,
         program: &Program,
@@ -99,7 +100,7 @@ impl<'o> Comparison<'o> {
     /// Compares with another graph.
     ///
     /// # Errors
-    /// Its text is no valid graph.
+    /// Its text is not a valid graph.
     pub fn read_other(&mut self, program: &Program, workspace: &mut Workspace<'_>) -> Result<(), Error> {
         self.after = program.graph(self.options.torch, workspace)?;
         Ok(())
@@ -144,8 +145,8 @@ impl<'o> Comparison<'o> {
         self.reference.check(&self.after)
     }
 
-    /// Compares the gradients of differentiable groups; with those that `differentiate` made, if the
-    /// original graph has none.
+    /// Compares the gradients of differentiable groups; with those that `differentiate` made, if
+    /// the original graph has none.
     ///
     /// # Errors
     /// The passes that join two graphs cannot be parsed.

@@ -1,6 +1,7 @@
 //! The options of the engine that the command line gives.
 
 use crate::arguments::{BackendArgs, BenchArgs, GateArgs, JudgeArgs, RunArgs};
+use jitopt_core::interpreter::generator::Style;
 use jitopt_engine::{BackendOptions, Checks, GateOptions, JudgeOptions, RunOptions, Semantics, Values};
 
 impl RunArgs {
@@ -14,7 +15,7 @@ impl RunArgs {
                 grad_outputs: values.grad_outputs.clone(),
                 seed: values.seed,
                 shape: values.shape.clone(),
-                style: values.style.clone(),
+                style: values.style.as_deref().and_then(Style::named).unwrap_or_default(),
                 bind: values.bind.clone(),
                 bind_dir: values.bind_dir.clone(),
                 fill_unknown: values.fill_unknown.clone(),
@@ -47,7 +48,7 @@ impl RunArgs {
 
 impl BackendArgs {
     pub(crate) fn options(&self) -> BackendOptions {
-        BackendOptions { backend: self.backend.clone(), no_cache: self.no_cache, threads: self.threads }
+        BackendOptions { kernels: self.backend == "cpu", no_cache: self.no_cache, threads: self.threads }
     }
 }
 
@@ -84,7 +85,7 @@ impl JudgeArgs {
 impl BenchArgs {
     /// The backend of the groups; compiled kernels by default.
     pub(crate) fn backend(&self) -> BackendOptions {
-        BackendOptions { backend: self.backend.clone(), no_cache: self.no_cache, threads: self.threads }
+        BackendOptions { kernels: self.backend == "cpu", no_cache: self.no_cache, threads: self.threads }
     }
 
     pub(crate) fn options(&self) -> RunOptions {

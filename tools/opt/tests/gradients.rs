@@ -27,8 +27,8 @@ const IN_DOUBLES: f64 = 1e-8;
 /// The pipeline that creates groups, which become kernels.
 const FUSION: &str = "@default,fuse{level=2}";
 
-/// The pipeline that creates many small groups with backward graphs; the gradient of the graph around
-/// them is derived afterwards.
+/// The pipeline that creates many small groups with backward graphs; the gradient of the graph
+/// around them is derived afterwards.
 const GROUPS: &str = "create-autodiff-subgraphs{threshold=1},differentiate";
 
 fn tensors(stem: &str, suffix: &str) -> Tensors {
@@ -70,9 +70,9 @@ impl Case<'_> {
 
     /// The number of launched kernels, or why the gradients are wrong.
     fn compare(&self, way: &Way<'_>) -> Result<u64, String> {
-        let (backend, torch) = (if way.by_kernels { "cpu" } else { "" }, self.release());
-        let backend = BackendOptions { backend: backend.to_owned(), no_cache: true, threads: Some(1) };
-        let semantics = Semantics { f64: way.in_doubles, torch: Some(torch), backend, ..Semantics::default() };
+        let (torch, f64) = (Some(self.release()), way.in_doubles);
+        let backend = BackendOptions { kernels: way.by_kernels, no_cache: true, threads: Some(1) };
+        let semantics = Semantics { f64, torch, backend, ..Semantics::default() };
         let options = RunOptions { semantics, ..RunOptions::default() };
         let env = std::env::vars().filter(|(name, _)| name == "CC").collect();
         let mut workspace = Workspace::new(Path::new(""), &env, |_| {});
