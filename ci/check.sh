@@ -27,4 +27,4 @@ done
 
 # All tests, including the lit files and the checks of the source tree (tidy). Last, so that the log
 # ends with their result.
-step cargo test --workspace
+step cargo xtask test

@@ -10,7 +10,7 @@
 //! The rules are rows of [`RULES`], in files by subject: each with its name, which is also its
 //! counter, its algebraic law, whether PyTorch has it, and a function that only reads the graph and
 //! returns an [`Edit`]. The driver here gates, counts and performs the edits.
-//! `tools/opt/tests/peephole_universe.rs` proves every row on all small operands.
+//! `tools/opt/tests/suite/peephole_universe.rs` proves every row on all small operands.
 //!
 //! A rule that makes two values share memory (`x * 1`) is refused where either is written to, where
 //! both are visible outside, and where a node of the graph can tell strides apart. The era of the

@@ -17,7 +17,7 @@
 //! were tried with 1.3.1 and 1.4.0; each raises "not implemented for 'Half'"), so there is no
 //! gradient of eager mode to match. `tools/pytorch/half_gradients.py` shows which operators eager
 //! mode runs, and records its results at both ends of the range;
-//! `tools/opt/tests/half_gradients.rs` compares.
+//! `tools/opt/tests/suite/half_gradients.rs` compares.
 //!
 //! Gradients differ by release: a row or a function holds `from` a release on and `until` a
 //! release, within its era. `tools/pytorch/gradient_probe.py` computes gradients at ties, bounds,

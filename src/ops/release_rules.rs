@@ -3,7 +3,7 @@
 //! A row states that operators of some kinds, in some releases and on some operands, raise or
 //! compute something else than before or after. Each row was found by running small calls in the
 //! releases (`tools/pytorch/release_probe.py`), and a test compares the rows, the recorded calls
-//! and the interpreter (`tools/opt/tests/releases.rs`). Releases before 1.3 run as 1.3.
+//! and the interpreter (`tools/opt/tests/suite/releases.rs`). Releases before 1.3 run as 1.3.
 
 use crate::symbol::Symbol;
 use crate::tensor::DType;

@@ -1,6 +1,6 @@
 """Half-precision gradients of PyTorch's eager mode: testdata/corpus/half_gradients.jsonl.
 
-    JITOPT_UNIVERSE=1 JITOPT_DRAWS=draws.jsonl cargo test -p jitopt --test gradient_universe
+    JITOPT_UNIVERSE=1 JITOPT_DRAWS=draws.jsonl cargo test -p jitopt --test suite gradient_universe
     python half_gradients.py draws.jsonl OUT.jsonl          records
     python half_gradients.py draws.jsonl --ops aten::div.   shows the operators that a backward run executes
 

@@ -45,8 +45,12 @@ fn float_range(call: &Call<'_>, closed: bool) -> Option<i64> {
     let dtype = call.int(&["dtype"]).and_then(DType::from_code);
     let is_long = dtype == Some(DType::Long) && call.graph.release() < Release(2, 0);
     let truncates = is_long || closed && dtype.is_some_and(|dtype| dtype.is_integral());
+    // A type that only a run knows may be one of integers.
+    let is_open = dtype.is_none() && call.operand("dtype").is_some_and(|value| !call.is_none(value));
     let number = |name: &str, default: f64| match call.operand(name) {
-        Some(value) => call.float(value).map(|x| if truncates { x.trunc() } else { x }),
+        Some(value) => {
+            call.float(value).map(|x| if truncates { x.trunc() } else { x }).filter(|x| !is_open || x.fract() == 0.0)
+        }
         None => Some(default),
     };
     let steps = (number("end", 0.0)? - number("start", 0.0)?) / number("step", 1.0)?;

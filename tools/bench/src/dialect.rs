@@ -2,9 +2,9 @@
 
 use std::io::{self, Write};
 
-use crate::llvm::Llvm;
-use crate::mlir::Mlir;
-use crate::torchscript::TorchScript;
+use super::llvm::Llvm;
+use super::mlir::Mlir;
+use super::torchscript::TorchScript;
 
 /// A value of the generated program; its number is dense in order of appearance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -7,7 +7,7 @@
 use std::fmt;
 use std::io::{self, Write};
 
-use crate::dialect::{Expr, Kind, N, Step, Val, Writer, X, Y};
+use super::dialect::{Expr, Kind, N, Step, Val, Writer, X, Y};
 
 /// The functions that pure operators call.
 const DECLARATIONS: &str = "

@@ -6,7 +6,7 @@
 
 use std::io::{self, Write};
 
-use crate::dialect::{Expr, Kind, Step, Val, Writer};
+use super::dialect::{Expr, Kind, Step, Val, Writer};
 
 /// The type of a fresh buffer.
 const BUFFER: &str = "memref<4xf32>";

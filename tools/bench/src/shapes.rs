@@ -21,7 +21,7 @@
 
 use std::io;
 
-use crate::dialect::{Expr, FIRST_FREE, Kind, N, Step, Val, Writer, X, Y};
+use super::dialect::{Expr, FIRST_FREE, Kind, N, Step, Val, Writer, X, Y};
 
 /// Number of recent nodes that are candidates for operands and duplicates.
 const WINDOW: usize = 64;
@@ -373,8 +373,8 @@ mod tests {
 
     use clap::ValueEnum;
 
+    use super::super::dialect::Dialect;
     use super::*;
-    use crate::dialect::Dialect;
 
     /// Records the steps.
     #[derive(Default)]

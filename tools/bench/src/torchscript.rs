@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io::{self, Write};
 
-use crate::dialect::{Expr, Kind, N, Step, Val, Writer, X, Y};
+use super::dialect::{Expr, Kind, N, Step, Val, Writer, X, Y};
 
 /// One value in this many has a name that is not a bare number.
 const NAMED_EVERY: u32 = 16;

@@ -234,7 +234,7 @@ impl Trial {
     /// # Errors
     /// The text is not a valid graph, a file cannot be read, or options do not fit the graph.
     pub fn read(args: &JudgeOptions, program: &Program, workspace: &mut Workspace<'_>) -> Result<Trial, Error> {
-        let graph = program.graph(args.torch, workspace)?;
+        let graph = program.graph_to_run(args.torch, workspace)?;
         Trial::of(graph, args, &program.path, workspace)
     }
 

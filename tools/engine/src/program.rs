@@ -40,7 +40,8 @@ impl Program {
     }
 
     /// Parses and verifies the graph; `release` is the PyTorch release whose semantics apply, or
-    /// the newest that prints such text. Warnings of the verifier are not reported.
+    /// the newest that prints such text. Warnings of the verifier are not reported; see
+    /// [`Program::graph_to_run`].
     ///
     /// # Errors
     /// The text does not parse, or the graph has structural errors: nothing can run it.
@@ -59,5 +60,19 @@ impl Program {
             return Err(Error::new(Kind::Invalid, format!("{name}:\n{report}")));
         }
         Ok(parsed.graph)
+    }
+
+    /// The same with the warnings of the verifier: a call that fits no overload runs, by the names
+    /// of its operands, but PyTorch would not run it.
+    ///
+    /// # Errors
+    /// See [`Program::graph`].
+    pub fn graph_to_run(&self, release: Option<Release>, workspace: &mut Workspace<'_>) -> Result<Graph, Error> {
+        let graph = self.graph(release, workspace)?;
+        let report = verify::verify(&graph);
+        if !report.findings.is_empty() {
+            workspace.say(format!("{}:\n{}", self.name(), verify::render(&graph, &report)));
+        }
+        Ok(graph)
     }
 }

@@ -61,7 +61,7 @@ impl<'o> Run<'o> {
     /// # Errors
     /// The text is not a valid graph, a file cannot be read, or options do not fit the graph.
     pub fn read(options: &'o RunOptions, program: &Program, workspace: &mut Workspace<'_>) -> Result<Run<'o>, Error> {
-        let graph = program.graph(options.semantics.torch, workspace)?;
+        let graph = program.graph_to_run(options.semantics.torch, workspace)?;
         let given = Given::read(options, &program.path, workspace)?.bound_for(&graph);
         let mut env = environment(options, &graph, workspace)?;
         env.bindings = bindings(options, &graph, &env, workspace)?.into();

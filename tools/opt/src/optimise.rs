@@ -126,6 +126,8 @@ impl Plan {
         refuse_nonsense(cli)?;
         if pipeline.stages().is_empty() && (cli.pipeline.passes.is_some() || cli.pipeline.passes_file.is_some()) {
             world.say("warning: the pipeline is empty, so no pass runs");
+        } else if let Some(flag) = shown_of_passes(cli).filter(|_| pipeline.stages().is_empty()) {
+            world.say(&format!("warning: {flag}: no pass runs, so it shows nothing; add --passes"));
         }
         let log = log_spec(cli, world)?;
         let parse = ParseOptions { release: cli.input.torch };
@@ -247,6 +249,22 @@ fn refuse_nonsense(cli: &Cli) -> Result<(), Error> {
         return refuse("`-` is given twice, but standard input can be read only once");
     }
     Ok(())
+}
+
+/// A given flag that shows what passes do.
+fn shown_of_passes(cli: &Cli) -> Option<&'static str> {
+    let watch = &cli.watch;
+    let flags = [
+        ("--print-before", !watch.print_before.is_empty()),
+        ("--print-after", !watch.print_after.is_empty()),
+        ("--print-after-all", watch.print_after_all),
+        ("--print-changed", watch.print_changed.is_some()),
+        ("--remarks", watch.remarks.is_some()),
+        ("--stats", watch.stats.is_some()),
+        ("--time-passes", watch.time_passes.is_some()),
+        ("--report", watch.report.is_some()),
+    ];
+    flags.into_iter().find_map(|(flag, is_given)| is_given.then_some(flag))
 }
 
 fn changed(how: Option<&str>) -> Option<Changed> {

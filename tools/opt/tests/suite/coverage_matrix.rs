@@ -7,12 +7,9 @@
 //! without it what the document calls matched is believed, as long as it has all that the runs in
 //! the repository match.
 
-#[path = "support/cases.rs"]
-mod cases;
-#[path = "support/parallel.rs"]
-mod parallel;
-#[path = "support/recorded.rs"]
-mod recorded;
+use crate::support::cases;
+use crate::support::parallel;
+use crate::support::recorded;
 
 use jitopt_core::interpreter::generator::Generator;
 use jitopt_core::interpreter::{Call, Environment, IValue, library};
@@ -41,7 +38,7 @@ const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../src/interpret
 const TITLE: &str = "\
 # Which operators run on which element types
 
-`cargo xtask bless` writes this file, and `tools/opt/tests/coverage_matrix.rs` checks it. Each line is
+`cargo xtask bless` writes this file, and `tools/opt/tests/suite/coverage_matrix.rs` checks it. Each line is
 an operator kind with a kernel. Each letter stands for an element type, in this order:
 
     bool  u8 i8 i16 i32 i64  f16 bf16 f32 f64  c64 c128

@@ -4,8 +4,7 @@
 //! The interpreter gives the same result in each release, and a result changes with a release if
 //! and only if a row of the column covers it.
 
-#[path = "support/recorded_calls.rs"]
-mod recorded_calls;
+use crate::support::recorded_calls;
 
 use jitopt_core::interpreter::{Environment, IValue, Machine, Reason};
 use jitopt_core::ops::release_rules::RELEASE_ROWS;

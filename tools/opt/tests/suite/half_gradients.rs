@@ -14,8 +14,7 @@
 
 #![allow(clippy::print_stdout, reason = "a test tells its figures")]
 
-#[path = "support/parallel.rs"]
-mod parallel;
+use crate::support::parallel;
 
 use jitopt_core::interpreter::{Environment, IValue, Machine};
 use jitopt_core::ir::{Graph, Value as GraphValue};

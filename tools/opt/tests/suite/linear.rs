@@ -7,25 +7,10 @@
 #![cfg(debug_assertions)]
 #![allow(clippy::print_stdout, reason = "a test tells its figures")]
 
-#[path = "../../bench/src/dialect.rs"]
-#[allow(dead_code, reason = "the bench uses the rest")]
-mod dialect;
-#[path = "support/each_pass.rs"]
-mod each_pass;
-#[path = "../../bench/src/llvm.rs"]
-#[allow(dead_code, reason = "the bench uses the rest")]
-mod llvm;
-#[path = "../../bench/src/mlir.rs"]
-#[allow(dead_code, reason = "the bench uses the rest")]
-mod mlir;
-#[path = "support/parallel.rs"]
-mod parallel;
-#[path = "../../bench/src/shapes.rs"]
-#[allow(dead_code, reason = "the bench uses the rest")]
-mod shapes;
-#[path = "../../bench/src/torchscript.rs"]
-#[allow(dead_code, reason = "the bench uses the rest")]
-mod torchscript;
+use crate::programs::shapes;
+use crate::programs::torchscript;
+use crate::support::each_pass;
+use crate::support::parallel;
 
 use jitopt_core::entity::visits;
 use jitopt_core::ir::Graph;

@@ -8,10 +8,8 @@
 
 #![allow(clippy::print_stdout, reason = "a test tells its figures")]
 
-#[path = "support/parallel.rs"]
-mod parallel;
-#[path = "support/recorded.rs"]
-mod recorded;
+use crate::support::parallel;
+use crate::support::recorded;
 
 use jitopt_driver::{World, exit};
 use std::collections::BTreeMap;

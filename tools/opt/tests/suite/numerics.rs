@@ -8,10 +8,8 @@
 //!
 //! `JITOPT_NUMERICS` selects cases by a part of their path.
 
-#[path = "support/cases.rs"]
-mod cases;
-#[path = "support/recorded.rs"]
-mod recorded;
+use crate::support::cases;
+use crate::support::recorded;
 
 use cases::Failure;
 use std::collections::BTreeMap;

@@ -12,12 +12,9 @@
 
 #![allow(clippy::print_stdout, reason = "a test tells its figures")]
 
-#[path = "support/dice.rs"]
-mod dice;
-#[path = "support/gradient_operands.rs"]
-mod gradient_operands;
-#[path = "support/parallel.rs"]
-mod parallel;
+use crate::support::dice;
+use crate::support::gradient_operands;
+use crate::support::parallel;
 
 use dice::Dice;
 use gradient_operands::OPERANDS;
@@ -103,7 +100,7 @@ const ROUNDED: &[&str] = &[
 ];
 
 /// Gradients of 1.3 that are NaN where the result is 0, as for rows of one element. Recorded gradients
-/// cover them (`--test gradient_releases`).
+/// cover them (`--test suite gradient_releases`).
 const OF_ROOTS: &[&str] = &["aten::std", "aten::std_mean"];
 
 /// Operators whose gradients have no gradient, in eager mode or here.

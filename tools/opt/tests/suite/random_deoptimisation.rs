@@ -11,8 +11,7 @@
 
 #![allow(clippy::print_stdout, reason = "a test tells its figures")]
 
-#[path = "support/parallel.rs"]
-mod parallel;
+use crate::support::parallel;
 
 use jitopt_core::interpreter::comparison::{Tolerance, differences};
 use jitopt_core::interpreter::profile::{Profile, Recording};

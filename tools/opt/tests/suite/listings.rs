@@ -4,8 +4,7 @@
 //! every recorded graph, with branches decided by random bits. Reading a free register and ending
 //! with one in use are errors.
 
-#[path = "support/recorded.rs"]
-mod recorded;
+use crate::support::recorded;
 
 use jitopt_core::report::listing::{Instruction, instructions};
 use jitopt_core::text::{ParseOptions, parse};

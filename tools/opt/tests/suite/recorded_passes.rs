@@ -9,10 +9,8 @@
 
 #![allow(clippy::print_stdout, reason = "a test tells its figures")]
 
-#[path = "support/recorded.rs"]
-mod recorded;
-#[path = "support/release_table.rs"]
-mod release_table;
+use crate::support::recorded;
+use crate::support::release_table;
 
 use jitopt_core::analysis::fingerprints::{Sight, equivalent};
 use jitopt_core::interpreter::description;

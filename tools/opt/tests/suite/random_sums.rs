@@ -14,10 +14,8 @@
 
 #![allow(clippy::print_stdout, reason = "figures are for those who ask with --nocapture")]
 
-#[path = "support/dice.rs"]
-mod dice;
-#[path = "support/parallel.rs"]
-mod parallel;
+use crate::support::dice;
+use crate::support::parallel;
 
 use dice::Dice;
 use jitopt_core::interpreter::comparison::{Tolerance, differences};

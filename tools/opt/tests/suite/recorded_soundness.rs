@@ -7,10 +7,8 @@
 
 #![allow(clippy::print_stdout, reason = "a test tells its figures")]
 
-#[path = "support/parallel.rs"]
-mod parallel;
-#[path = "support/recorded.rs"]
-mod recorded;
+use crate::support::parallel;
+use crate::support::recorded;
 
 use jitopt_core::interpreter::description::{self, Description, Source, fitted};
 use jitopt_core::interpreter::effort::Effort;

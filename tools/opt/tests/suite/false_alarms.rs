@@ -8,8 +8,7 @@
 
 #![allow(clippy::print_stdout, reason = "figures are for those who ask with --nocapture")]
 
-#[path = "support/parallel.rs"]
-mod parallel;
+use crate::support::parallel;
 
 use jitopt_core::interpreter::Environment;
 use jitopt_core::interpreter::generator::{Generator, Style};

@@ -13,8 +13,7 @@
 
 #![allow(clippy::print_stdout, reason = "a test tells its figures")]
 
-#[path = "support/universe.rs"]
-mod universe;
+use crate::support::universe;
 
 use jitopt_core::interpreter::IValue;
 use jitopt_core::ir::{Graph, Node};

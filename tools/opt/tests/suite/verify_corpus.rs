@@ -3,8 +3,7 @@
 //! Reads `testdata/corpus`, and the directory `JITOPT_CORPUS` if it is set. With
 //! `JITOPT_VERIFY_WARNINGS` the warnings are listed by message.
 
-#[path = "support/recorded.rs"]
-mod recorded;
+use crate::support::recorded;
 
 use jitopt_core::ir::Graph;
 use jitopt_core::text::{ParseOptions, parse};

@@ -4,8 +4,7 @@
 
 #![allow(clippy::print_stdout, reason = "a test tells its figures")]
 
-#[path = "support/recorded.rs"]
-mod recorded;
+use crate::support::recorded;
 
 use jitopt_core::ir::Graph;
 use jitopt_core::text::{ParseOptions, PrintOptions, parse, print};

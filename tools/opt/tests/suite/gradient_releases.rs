@@ -4,8 +4,7 @@
 //! calls at ties, bounds, zeros, infinities and NaN. In each release the gradients of
 //! `differentiate{eager}` must equal the recorded ones.
 
-#[path = "support/recorded_calls.rs"]
-mod recorded_calls;
+use crate::support::recorded_calls;
 
 use jitopt_core::interpreter::{Environment, IValue, Machine};
 use jitopt_core::ir::Graph;

@@ -9,8 +9,7 @@
 
 #![allow(clippy::print_stdout, reason = "a test tells its figures")]
 
-#[path = "support/recorded.rs"]
-mod recorded;
+use crate::support::recorded;
 
 use jitopt_core::interpreter::comparison::{Tolerance, differences};
 use jitopt_core::interpreter::description::{self, Described, Description};

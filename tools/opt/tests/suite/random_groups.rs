@@ -19,15 +19,13 @@
 //! AddressSanitizer, kernels run under it with its library preloaded:
 //!
 //! ```text
-//! LD_PRELOAD=$(gcc -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 CC='gcc -fsanitize=address' cargo test --test random_groups
+//! LD_PRELOAD=$(gcc -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 CC='gcc -fsanitize=address' cargo test --test suite random_groups
 //! ```
 
 #![allow(clippy::print_stdout, reason = "figures are for those who ask with --nocapture")]
 
-#[path = "support/dice.rs"]
-mod dice;
-#[path = "support/parallel.rs"]
-mod parallel;
+use crate::support::dice;
+use crate::support::parallel;
 
 use dice::Dice;
 use jitopt_core::interpreter::comparison::Tolerance;

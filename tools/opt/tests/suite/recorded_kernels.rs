@@ -5,10 +5,8 @@
 
 #![allow(clippy::print_stdout, reason = "figures are for those who ask with --nocapture")]
 
-#[path = "support/parallel.rs"]
-mod parallel;
-#[path = "support/recorded.rs"]
-mod recorded;
+use crate::support::parallel;
+use crate::support::recorded;
 
 use jitopt_core::interpreter::generator::{Generator, invent_random};
 use jitopt_core::runtime::backend::Counts;

@@ -7,12 +7,9 @@
 
 #![allow(clippy::print_stdout, reason = "figures are for those who ask with --nocapture")]
 
-#[path = "support/cases.rs"]
-mod cases;
-#[path = "support/parallel.rs"]
-mod parallel;
-#[path = "support/recorded.rs"]
-mod recorded;
+use crate::support::cases;
+use crate::support::parallel;
+use crate::support::recorded;
 
 use jitopt_core::ir::Graph;
 use jitopt_core::pass::{Pipeline, Session, run};

@@ -3,8 +3,7 @@
 //! `JITOPT_SMITH=20000` sets the number of graphs, `JITOPT_SMITH=20000-40000` a range of seeds; the
 //! default is a few thousand graphs.
 
-#[path = "support/each_pass.rs"]
-mod each_pass;
+use crate::support::each_pass;
 
 use jitopt_core::interpreter::IValue;
 use jitopt_core::ir::Graph;

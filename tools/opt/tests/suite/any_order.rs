@@ -7,10 +7,8 @@
 
 #![allow(clippy::print_stdout, reason = "a test tells its figures")]
 
-#[path = "support/each_pass.rs"]
-mod each_pass;
-#[path = "support/recorded.rs"]
-mod recorded;
+use crate::support::each_pass;
+use crate::support::recorded;
 
 use jitopt_core::analysis::fingerprints::{Sight, equivalent};
 use jitopt_core::interpreter::IValue;

@@ -16,16 +16,11 @@
 
 #![allow(clippy::print_stdout, reason = "a test tells its figures")]
 
-#[path = "support/dice.rs"]
-mod dice;
-#[path = "support/drawn_operands.rs"]
-mod drawn_operands;
-#[path = "support/gradient_operands.rs"]
-mod gradient_operands;
-#[path = "support/parallel.rs"]
-mod parallel;
-#[path = "support/shape_operands.rs"]
-mod shape_operands;
+use crate::support::dice;
+use crate::support::drawn_operands;
+use crate::support::gradient_operands;
+use crate::support::parallel;
+use crate::support::shape_operands;
 
 use dice::Dice;
 use drawn_operands::{Operand, Spec, changed};
@@ -49,7 +44,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 /// Kinds with incomplete inference, with their state, see [`state`].
-const OPEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/shape_coverage.txt");
+const OPEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/suite/shape_coverage.txt");
 
 /// Number of variations tried per generated set of operands.
 fn steps() -> usize {

@@ -7,12 +7,9 @@
 
 #![allow(clippy::print_stdout, reason = "a test tells its figures")]
 
-#[path = "support/dice.rs"]
-mod dice;
-#[path = "support/parallel.rs"]
-mod parallel;
-#[path = "support/recorded.rs"]
-mod recorded;
+use crate::support::dice;
+use crate::support::parallel;
+use crate::support::recorded;
 
 use dice::Dice;
 use jitopt_core::ir::{Attribute, Detail, Graph, GraphWords, Node, Value};

@@ -10,8 +10,7 @@
 
 #![allow(clippy::print_stdout, reason = "a test tells its figures")]
 
-#[path = "support/recorded.rs"]
-mod recorded;
+use crate::support::recorded;
 
 use jitopt_core::analysis::fingerprints::{Sight, equivalent};
 use jitopt_core::interpreter::description::{self, Described};

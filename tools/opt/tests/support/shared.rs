@@ -1,0 +1,13 @@
+//! What several programs of the suite share.
+
+pub mod cases;
+pub mod dice;
+pub mod drawn_operands;
+pub mod each_pass;
+pub mod gradient_operands;
+pub mod parallel;
+pub mod recorded;
+pub mod recorded_calls;
+pub mod release_table;
+pub mod shape_operands;
+pub mod universe;
