@@ -29,6 +29,7 @@ pub mod nearby;
 pub mod overloads;
 pub mod recipes;
 pub mod release_rules;
+pub mod rows;
 pub mod rules;
 pub mod schema;
 pub mod shape_rules;

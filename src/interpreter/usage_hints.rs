@@ -5,8 +5,9 @@ use super::sketch::{Sketch, TensorSketch};
 use super::tailoring::subscripts::{self, Subscripts};
 use crate::ir::{Attribute, Graph, Node, Value};
 use crate::ops;
+use crate::ops::rows;
 use crate::ops::schema::Schema;
-use crate::symbol::prim;
+use crate::symbol::{Symbol, prim};
 use crate::tensor::DType;
 
 /// The properties of a value that its uses imply.
@@ -106,13 +107,6 @@ const FORMALS: &[(&str, &str, Option<usize>, Option<DType>)] = &[
     ("aten::one_hot", "self", None, Some(DType::Long)),
     ("aten::bincount", "self", Some(1), Some(DType::Long)),
     ("aten::repeat_interleave", "repeats", Some(1), Some(DType::Long)),
-    ("aten::bitwise_and", "self", None, Some(DType::Long)),
-    ("aten::bitwise_and", "other", None, Some(DType::Long)),
-    ("aten::bitwise_or", "self", None, Some(DType::Long)),
-    ("aten::bitwise_or", "other", None, Some(DType::Long)),
-    ("aten::bitwise_xor", "self", None, Some(DType::Long)),
-    ("aten::bitwise_xor", "other", None, Some(DType::Long)),
-    ("aten::bitwise_not", "self", None, Some(DType::Long)),
     ("aten::__and__", "self", None, Some(DType::Long)),
     ("aten::__and__", "other", None, Some(DType::Long)),
     ("aten::__or__", "self", None, Some(DType::Long)),
@@ -261,6 +255,8 @@ fn note(graph: &Graph, node: Node, index: usize, hint: &mut Hint) {
         };
         hint.rank = hint.rank.or(formals.iter().find_map(rank));
     }
+    let takes_integers = || rows::row(Symbol::new(kind)).is_some_and(|row| row.takes_integers(index));
+    hint.dtype = hint.dtype.or_else(|| takes_integers().then_some(DType::Long));
     for (_, formal, rank, dtype) in FORMALS.iter().filter(|(known, ..)| *known == kind) {
         if !formals.contains(formal) {
             continue;

@@ -1,6 +1,7 @@
 //! The column of the operator table for gradients.
 //!
-//! The table is text, `ops/gradients.txt` and the files next to it. The head of that file defines
+//! The table is text: in the rows of [`super::rows`], and for other families `ops/gradients.txt` and
+//! the files next to it. The head of that file defines
 //! the format of rows, [`notation`] that of formulas.
 //!
 //! Parsing a formula creates nodes in PyTorch's order, so that recorded backward graphs compare
@@ -27,6 +28,7 @@
 
 pub mod notation;
 
+use super::rows::rows;
 use super::schema::Schema;
 use crate::symbol::Symbol;
 use crate::types::Type;
@@ -240,6 +242,11 @@ static ALL: LazyLock<Table> = LazyLock::new(|| {
         }
         rest = &behind[body..];
     }
+    for row in rows() {
+        for &(head, text) in row.gradient.known().unwrap_or_default() {
+            table.of_kind(row.kind, head, Text { text, body: OnceLock::new() });
+        }
+    }
     table
 });
 
@@ -261,28 +268,41 @@ impl Table {
     }
 
     fn row(&mut self, head: &'static str, text: Text) {
-        let (mut keys, mut row) = (Vec::new(), GradientRow { formula: text, ..GradientRow::default() });
-        for word in head.split_whitespace() {
-            match (era(word), word.strip_prefix('+').and_then(era), word.split_once('=')) {
-                (Some(era), ..) => row.eras.push(era),
-                (_, Some(era), _) => row.ours.push(era),
-                _ if row.releases.read(word) => {}
-                (_, _, Some(("fixed", operands))) => row.fixed = operands.split(',').collect(),
-                (_, _, Some(("trained", operand))) => row.trained = Some(operand),
-                _ if word == "view" => row.is_view = true,
-                _ if word == "none" => row.is_flat = true,
-                _ if word == "eager" => row.is_eager = true,
-                _ if word == "complex" => row.is_for_complex = true,
-                _ if word == "linear" => row.is_linear = true,
-                _ if word == "halves" => row.is_for_halves = true,
-                _ => keys.push(key(word)),
-            }
-        }
-        let row = Box::leak(Box::new(row));
-        for (kind, key) in keys {
+        let (keys, row) = read(head, text);
+        for (kind, key) in keys.into_iter().map(key) {
             self.rows.entry(kind).or_default().push((key, row));
         }
     }
+
+    /// Adds a row of [`super::rows`], whose head has no kind.
+    fn of_kind(&mut self, kind: &str, head: &'static str, text: Text) {
+        let (keys, row) = read(head, text);
+        let keys = if keys.is_empty() { vec![""] } else { keys };
+        let rows = self.rows.entry(Symbol::new(kind)).or_default();
+        rows.extend(keys.into_iter().map(|word| (overload(word), row)));
+    }
+}
+
+/// The overloads of a head, and its row.
+fn read(head: &'static str, text: Text) -> (Vec<&'static str>, &'static GradientRow) {
+    let (mut keys, mut row) = (Vec::new(), GradientRow { formula: text, ..GradientRow::default() });
+    for word in head.split_whitespace() {
+        match (era(word), word.strip_prefix('+').and_then(era), word.split_once('=')) {
+            (Some(era), ..) => row.eras.push(era),
+            (_, Some(era), _) => row.ours.push(era),
+            _ if row.releases.read(word) => {}
+            (_, _, Some(("fixed", operands))) => row.fixed = operands.split(',').collect(),
+            (_, _, Some(("trained", operand))) => row.trained = Some(operand),
+            _ if word == "view" => row.is_view = true,
+            _ if word == "none" => row.is_flat = true,
+            _ if word == "eager" => row.is_eager = true,
+            _ if word == "complex" => row.is_for_complex = true,
+            _ if word == "linear" => row.is_linear = true,
+            _ if word == "halves" => row.is_for_halves = true,
+            _ => keys.push(word),
+        }
+    }
+    (keys, Box::leak(Box::new(row)))
 }
 
 fn era(word: &str) -> Option<Era> {
@@ -296,18 +316,29 @@ fn era(word: &str) -> Option<Era> {
 /// `aten::max.other`, `aten::to:device`.
 fn key(word: &'static str) -> (Symbol, Key) {
     let start = word.find("::").map_or(0, |at| at + 2);
-    let (named, formal) = match word[start..].find(':') {
-        Some(at) => (&word[..start + at], Some(&word[start + at + 1..])),
-        None => (word, None),
-    };
-    let (kind, overload) = named.split_once('.').unwrap_or((named, ""));
-    (Symbol::new(kind), Key { overload, formal })
+    let end = word[start..].find(['.', ':']).map_or(word.len(), |at| start + at);
+    (Symbol::new(&word[..end]), overload(&word[end..]))
+}
+
+/// `.other`, `:device`, or nothing for the overload without a name.
+fn overload(word: &'static str) -> Key {
+    let (named, formal) = word.split_once(':').map_or((word, None), |(named, formal)| (named, Some(formal)));
+    Key { overload: named.strip_prefix('.').unwrap_or(named), formal }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::ops;
+
+    #[test]
+    fn a_kind_with_a_row_is_in_no_other_table() {
+        let heads = TABLE.lines().filter(|line| !line.starts_with([' ', '#']) && !line.starts_with("def "));
+        for word in heads.flat_map(str::split_whitespace).filter(|word| word.contains("::")) {
+            let (kind, _) = key(word);
+            assert!(super::super::rows::row(kind).is_none(), "{word} stands in a row and in a table of gradients");
+        }
+    }
 
     #[test]
     fn a_function_has_one_body_in_each_release() {

@@ -1,4 +1,5 @@
-//! Recipes of reductions, scans and normalisations: a column of the operator table.
+//! Recipes of reductions, scans and normalisations: a column of the operator table, see
+//! [`super::rows`].
 //!
 //! A [`Recipe`] is a few lines. Each reduces an expression over the elements of a row to one value,
 //! scans it, or computes a value for each element; expressions are written as in
@@ -114,7 +115,7 @@ pub struct Line(pub char, pub Making, pub &'static str);
 /// The computation of an operator.
 #[derive(Clone, Copy, Debug)]
 pub struct Recipe {
-    /// The operator.
+    /// The operator, which [`recipes`] fills in.
     pub kind: &'static str,
     /// The optional tensors that must be given; the others must not be.
     pub given: &'static [&'static str],
@@ -149,11 +150,11 @@ pub const LETTERS: &[(char, &str)] = &[
 pub const OPTIONAL: &[&str] = &["weight", "bias", "running_mean", "running_var"];
 
 impl Recipe {
-    const fn wide(self, wide: &'static str) -> Recipe {
+    pub(super) const fn wide(self, wide: &'static str) -> Recipe {
         Recipe { wide, ..self }
     }
 
-    const fn gives(self, gives: &'static str) -> Recipe {
+    pub(super) const fn gives(self, gives: &'static str) -> Recipe {
         Recipe { gives, ..self }
     }
 
@@ -175,69 +176,63 @@ impl Recipe {
     }
 }
 
-const fn reduced(kind: &'static str, elements: Elements, lines: &'static [Line]) -> Recipe {
-    Recipe { kind, given: &[], says: &[], over: Over::Dims, elements, wide: "", lines, gives: "" }
+pub(super) const fn reduced(elements: Elements, lines: &'static [Line]) -> Recipe {
+    Recipe { kind: "", given: &[], says: &[], over: Over::Dims, elements, wide: "", lines, gives: "" }
 }
 
-const fn rows(kind: &'static str, lines: &'static [Line]) -> Recipe {
-    Recipe { kind, given: &[], says: &[], over: Over::Row, elements: Elements::Real, wide: "", lines, gives: "" }
+pub(super) const fn rows(lines: &'static [Line]) -> Recipe {
+    Recipe { kind: "", given: &[], says: &[], over: Over::Row, elements: Elements::Real, wide: "", lines, gives: "" }
 }
 
-const fn scan(kind: &'static str, lines: &'static [Line]) -> Recipe {
-    Recipe { elements: Elements::Summed, ..rows(kind, lines) }
+pub(super) const fn scan(lines: &'static [Line]) -> Recipe {
+    Recipe { elements: Elements::Summed, ..rows(lines) }
 }
 
 const fn layer_norm(given: &'static [&'static str], lines: &'static [Line]) -> Recipe {
-    Recipe {
-        kind: "aten::layer_norm",
-        given,
-        says: &[],
-        over: Over::Last,
-        elements: Elements::Real,
-        wide: "vr",
-        lines,
-        gives: "",
-    }
+    Recipe { kind: "", given, says: &[], over: Over::Last, elements: Elements::Real, wide: "vr", lines, gives: "" }
 }
 
 /// The same with the mean and the reciprocal deviation of each row, which its gradient reads.
-const fn native(norm: Recipe) -> Recipe {
-    Recipe { kind: "aten::native_layer_norm", ..norm }.gives("ymr")
+pub(super) const fn native(norm: Recipe) -> Recipe {
+    norm.gives("ymr")
 }
 
 /// The same for channels over a batch, in training. Running statistics would be written to, so
 /// there must be none.
-const fn of_batch(norm: Recipe) -> Recipe {
-    Recipe { kind: "aten::batch_norm", over: Over::Channels, says: &[("training", 1)], ..norm }
+pub(super) const fn of_batch(norm: Recipe) -> Recipe {
+    Recipe { over: Over::Channels, says: &[("training", 1)], ..norm }
 }
 
-const fn native_of_batch(norm: Recipe) -> Recipe {
-    Recipe { kind: "aten::native_batch_norm", ..of_batch(norm) }.gives("ymr")
+pub(super) const fn native_of_batch(norm: Recipe) -> Recipe {
+    of_batch(norm).gives("ymr")
 }
 
 /// The gradient of a norm: by the input, its weight and its bias. `h` is the normalised input.
-const fn of_norm(given: &'static [&'static str], lines: &'static [Line]) -> Recipe {
+pub(super) const fn of_norm(given: &'static [&'static str], lines: &'static [Line]) -> Recipe {
     let recipe = layer_norm(given, lines);
-    Recipe { kind: "aten::native_layer_norm_backward", wide: "", ..recipe }.gives("ypq")
+    Recipe { wide: "", ..recipe }.gives("ypq")
 }
 
 use Making::*;
 use ReduceOp::*;
 
-const MEAN: Line = Line('m', Whole(Mean), "x");
+pub(super) const MEAN: Line = Line('m', Whole(Mean), "x");
 /// A mean that is updated element by element is NaN after an infinity.
-const UPDATED: Line = Line('u', Each, "m + (m - m)");
+pub(super) const UPDATED: Line = Line('u', Each, "m + (m - m)");
 const SPREAD: Line = Line('v', Whole(Variance), "x");
 const SCALE: Line = Line('r', Each, "rsqrt(v + e)");
-const LOG: Line = Line('l', Each, "log(s)");
-const TOP: Line = Line('m', Whole(Largest), "x");
-const HIGH: Line = Line('h', Whole(Largest), "x");
-const LOW: Line = Line('l', Whole(Smallest), "x");
+pub(super) const LOG: Line = Line('l', Each, "log(s)");
+pub(super) const TOP: Line = Line('m', Whole(Largest), "x");
+pub(super) const HIGH: Line = Line('h', Whole(Largest), "x");
+pub(super) const LOW: Line = Line('l', Whole(Smallest), "x");
 
-const NORM: Recipe = layer_norm(&["weight", "bias"], &[MEAN, SPREAD, SCALE, Line('y', Each, "fma((x - m) * r, w, b)")]);
-const NORM_WITHOUT_BIAS: Recipe = layer_norm(&["weight"], &[MEAN, SPREAD, SCALE, Line('y', Each, "(x - m) * r * w")]);
-const NORM_WITHOUT_WEIGHT: Recipe = layer_norm(&["bias"], &[MEAN, SPREAD, SCALE, Line('y', Each, "fma(x - m, r, b)")]);
-const PLAIN_NORM: Recipe = layer_norm(&[], &[MEAN, SPREAD, SCALE, Line('y', Each, "(x - m) * r")]);
+pub(super) const NORM: Recipe =
+    layer_norm(&["weight", "bias"], &[MEAN, SPREAD, SCALE, Line('y', Each, "fma((x - m) * r, w, b)")]);
+pub(super) const NORM_WITHOUT_BIAS: Recipe =
+    layer_norm(&["weight"], &[MEAN, SPREAD, SCALE, Line('y', Each, "(x - m) * r * w")]);
+pub(super) const NORM_WITHOUT_WEIGHT: Recipe =
+    layer_norm(&["bias"], &[MEAN, SPREAD, SCALE, Line('y', Each, "fma(x - m, r, b)")]);
+pub(super) const PLAIN_NORM: Recipe = layer_norm(&[], &[MEAN, SPREAD, SCALE, Line('y', Each, "(x - m) * r")]);
 
 const NORMAL: Line = Line('h', Each, "(x - m) * r");
 const CENTRE: Line = Line('c', Whole(Mean), "k");
@@ -245,87 +240,19 @@ const SLOPE: Line = Line('s', Whole(Mean), "k * h");
 const OF_INPUT: Line = Line('y', Each, "fma(-h, s, k - c) * r");
 const OF_WEIGHT: Line = Line('p', Beside, "g * h");
 const OF_BIAS: Line = Line('q', Beside, "g");
-const OF_SCALED: &[Line] = &[NORMAL, Line('k', Each, "g * w"), CENTRE, SLOPE, OF_INPUT, OF_WEIGHT, OF_BIAS];
-const OF_PLAIN: &[Line] = &[NORMAL, Line('k', Each, "g"), CENTRE, SLOPE, OF_INPUT, OF_WEIGHT, OF_BIAS];
-
-/// The rows. The first of several rows for a kind whose conditions hold applies.
-const ROWS: &[Recipe] = &[
-    reduced("aten::sum", Elements::Summed, &[Line('y', Whole(Sum), "x")]),
-    reduced("aten::prod", Elements::Summed, &[Line('y', Whole(Product), "x")]),
-    reduced("aten::mean", Elements::Real, &[Line('y', Whole(Mean), "x")]),
-    reduced("aten::amax", Elements::Ordered, &[Line('y', Whole(Largest), "x")]),
-    reduced("aten::amin", Elements::Ordered, &[Line('y', Whole(Smallest), "x")]),
-    reduced("aten::max", Elements::Ordered, &[Line('y', Whole(Largest), "x")]),
-    reduced("aten::min", Elements::Ordered, &[Line('y', Whole(Smallest), "x")]),
-    reduced("aten::var", Elements::Real, &[Line('y', Whole(Variance), "x")]),
-    reduced("aten::std", Elements::Real, &[Line('y', Whole(Deviation), "x")]),
-    // A row of infinities only has no finite element to scale by.
-    reduced(
-        "aten::logsumexp",
-        Elements::Real,
-        &[
-            TOP,
-            Line('t', Each, "m - m == 0 ? m : 0"),
-            Line('s', Whole(Sum), "exp(x - t)"),
-            LOG,
-            Line('y', Each, "l + t"),
-        ],
-    )
-    .wide("sl"),
-    scan("aten::cumsum", &[Line('y', Scan(Sum), "x")]),
-    scan("aten::cumprod", &[Line('y', Scan(Product), "x")]),
-    // One quotient per row: a quotient for each element costs half as much as its exponential.
-    rows(
-        "aten::softmax",
-        &[
-            TOP,
-            Line('p', Each, "exp_below(x - m)"),
-            Line('s', Whole(Sum), "p"),
-            Line('r', Each, "1.0 / s"),
-            Line('y', Each, "p * r"),
-        ],
-    )
-    .wide("sr"),
-    rows("aten::log_softmax", &[TOP, Line('s', Whole(Sum), "exp_below(x - m)"), LOG, Line('y', Each, "x - m - l")])
-        .wide("sl"),
-    NORM,
-    NORM_WITHOUT_BIAS,
-    NORM_WITHOUT_WEIGHT,
-    PLAIN_NORM,
-    native(NORM),
-    native(NORM_WITHOUT_BIAS),
-    native(NORM_WITHOUT_WEIGHT),
-    native(PLAIN_NORM),
-    of_batch(NORM),
-    of_batch(NORM_WITHOUT_BIAS),
-    of_batch(NORM_WITHOUT_WEIGHT),
-    of_batch(PLAIN_NORM),
-    native_of_batch(NORM),
-    native_of_batch(NORM_WITHOUT_BIAS),
-    native_of_batch(NORM_WITHOUT_WEIGHT),
-    native_of_batch(PLAIN_NORM),
-    of_norm(&["weight", "bias"], OF_SCALED),
-    of_norm(&["weight"], OF_SCALED),
-    of_norm(&["bias"], OF_PLAIN),
-    of_norm(&[], OF_PLAIN),
-    // ---- several results
-    reduced("aten::var_mean", Elements::Real, &[Line('v', Whole(Variance), "x"), MEAN, UPDATED]).gives("vu"),
-    reduced("aten::std_mean", Elements::Real, &[Line('v', Whole(Deviation), "x"), MEAN, UPDATED]).gives("vu"),
-    reduced("aten::aminmax", Elements::Ordered, &[LOW, HIGH]).gives("lh"),
-    // ---- argmax and argmin
-    reduced("aten::argmax", Elements::Ordered, &[Line('y', Whole(PlaceOfLargest), "x")]),
-    reduced("aten::argmin", Elements::Ordered, &[Line('y', Whole(PlaceOfSmallest), "x")]),
-    reduced("aten::max", Elements::Ordered, &[HIGH, Line('p', Whole(PlaceOfLargest), "x")]).gives("hp"),
-    reduced("aten::min", Elements::Ordered, &[LOW, Line('p', Whole(PlaceOfSmallest), "x")]).gives("lp"),
-];
+pub(super) const OF_SCALED: &[Line] = &[NORMAL, Line('k', Each, "g * w"), CENTRE, SLOPE, OF_INPUT, OF_WEIGHT, OF_BIAS];
+pub(super) const OF_PLAIN: &[Line] = &[NORMAL, Line('k', Each, "g"), CENTRE, SLOPE, OF_INPUT, OF_WEIGHT, OF_BIAS];
 
 /// A kind, and the number of results of an overload.
 type Results = (&'static str, usize);
 
 static BY_KIND: LazyLock<FxHashMap<Results, Vec<&'static Recipe>>> = LazyLock::new(|| {
     let mut rows: FxHashMap<Results, Vec<&'static Recipe>> = FxHashMap::default();
-    for row in ROWS {
-        rows.entry((row.kind, row.results().count())).or_default().push(row);
+    for row in super::rows::rows() {
+        let named = row.recipes().iter().map(|recipe| Recipe { kind: row.kind, ..*recipe });
+        for recipe in named.collect::<Vec<_>>().leak() {
+            rows.entry((row.kind, recipe.results().count())).or_default().push(recipe);
+        }
     }
     rows
 });

@@ -1,8 +1,9 @@
 //! The column of the operator table for result types: shape, element type, and the properties that
 //! PyTorch's shape analysis reports.
 //!
-//! A row names overloads: `aten::max` is the kind, `aten::max:other` its overloads with a formal of
-//! that name; the first matching row applies. The rules themselves, which [`Shape`] names, are in
+//! Rules stand in [`super::rows`], and for other families in a table here, which names overloads:
+//! `aten::max` is the kind, `aten::max:other` its overloads with a formal of that name. The first
+//! matching rule applies. The rules themselves, which [`Shape`] names, are in
 //! `analysis/inference.rs` and the files below it. They are as precise as possible; [`Reported`] is
 //! the part that `complete_shape_analysis` of PyTorch reports. That was measured: each overload of
 //! 2.15 with operands whose properties are all known, and with operands of known element type and
@@ -10,11 +11,13 @@
 
 mod shape_table;
 
+use super::rows;
 use super::schema::Schema;
 use crate::types::DType;
 use crate::types::era::Era;
 use rustc_hash::FxHashMap;
-pub use shape_table::SHAPES;
+use shape_table::SHAPES;
+pub(super) use shape_table::{ONLY_SIZES, RANK, RANKS, RUN, SIZES};
 use std::cell::RefCell;
 
 /// The sizes of results.
@@ -398,7 +401,9 @@ pub struct Reported {
 #[derive(Clone, Copy, Debug)]
 pub struct ShapeRow {
     /// The overloads that the row applies to: `aten::max`, `aten::max:other`.
-    pub overloads: &'static [&'static str],
+    overloads: &'static [&'static str],
+    /// In a row of [`super::rows`], the formal that the overload must have, if any.
+    formal: Option<&'static str>,
     /// The sizes.
     pub shape: Shape,
     /// The element type.
@@ -443,6 +448,11 @@ impl ShapeRow {
         ShapeRow { shape, ..self }
     }
 
+    /// In a row of [`super::rows`], the formal of the overloads that it is for.
+    pub fn formal(&self) -> Option<&'static str> {
+        self.formal
+    }
+
     /// The properties that PyTorch reports for an overload.
     pub fn reported(&self, era: Era, schema: &Schema) -> Reported {
         let alone = schema.formals.iter().filter(|formal| formal.ty.is_tensor()).count() == 1;
@@ -461,30 +471,38 @@ impl ShapeRow {
         })
     }
 
-    const fn reported_as(self, reported: Reported) -> ShapeRow {
+    /// What PyTorch reports.
+    pub(super) const fn reported_as(self, reported: Reported) -> ShapeRow {
         ShapeRow { reported, reported_before: reported, ..self }
     }
 
     /// Unknown to PyTorch up to 1.4.
-    const fn since_2(self) -> ShapeRow {
+    pub(super) const fn since_2(self) -> ShapeRow {
         ShapeRow { reported_before: reported(Part::Nothing, Part::Nothing), ..self }
     }
 
-    const fn alone(self, reported: Reported) -> ShapeRow {
+    /// What it reports for one tensor.
+    pub(super) const fn alone(self, reported: Reported) -> ShapeRow {
         ShapeRow { reported_alone: Some(reported), ..self }
     }
 
     /// The sizes depend on the elements of operands, which no type shows.
-    const fn by_values(self, why: &'static str) -> ShapeRow {
+    pub(super) const fn by_values(self, why: &'static str) -> ShapeRow {
         self.by_values_when(When::Always, why)
     }
 
     /// The same for some operands.
-    const fn by_values_when(self, when: When, why: &'static str) -> ShapeRow {
+    pub(super) const fn by_values_when(self, when: When, why: &'static str) -> ShapeRow {
         ShapeRow { by_values: Some(ByValues { why, when }), ..self }
     }
 
-    const fn detached(self) -> ShapeRow {
+    /// Overloads with this formal.
+    pub(super) const fn with(self, formal: &'static str) -> ShapeRow {
+        ShapeRow { formal: Some(formal), ..self }
+    }
+
+    /// Results never require gradients.
+    pub(super) const fn detached(self) -> ShapeRow {
         ShapeRow { detached: true, ..self }
     }
 }
@@ -497,6 +515,7 @@ const fn row(overloads: &'static [&'static str], shape: Shape, element: Element)
     let nothing = reported(Part::Nothing, Part::Nothing);
     ShapeRow {
         overloads,
+        formal: None,
         shape,
         element,
         reported: nothing,
@@ -507,11 +526,37 @@ const fn row(overloads: &'static [&'static str], shape: Shape, element: Element)
     }
 }
 
+/// A rule for the overloads of a row of [`super::rows`].
+pub(super) const fn sized(shape: Shape, element: Element) -> ShapeRow {
+    row(&[], shape, element)
+}
+
 /// The row of an overload. The first lookup of an overload searches the table, later ones hit the
 /// cache of the thread.
 pub fn shape_row(schema: &'static Schema) -> Option<&'static ShapeRow> {
     thread_local! {
         static SEEN: RefCell<FxHashMap<*const Schema, Option<&'static ShapeRow>>> = RefCell::default();
     }
-    SEEN.with_borrow_mut(|seen| *seen.entry(schema).or_insert_with(|| SHAPES.iter().find(|row| row.fits(schema))))
+    SEEN.with_borrow_mut(|seen| *seen.entry(schema).or_insert_with(|| found(schema)))
+}
+
+fn found(schema: &Schema) -> Option<&'static ShapeRow> {
+    match rows::row(schema.kind) {
+        Some(row) => row.shape.known()?.iter().find(|row| row.formal.is_none_or(|name| schema.formal(name).is_some())),
+        None => SHAPES.iter().find(|row| row.fits(schema)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::symbol::Symbol;
+
+    #[test]
+    fn a_kind_with_a_row_is_in_no_other_table() {
+        for name in SHAPES.iter().flat_map(|rule| rule.overloads) {
+            let kind = name.rsplit_once(':').filter(|(kind, _)| !kind.ends_with(':')).map_or(*name, |(kind, _)| kind);
+            assert!(rows::row(Symbol::new(kind)).is_none(), "{name} stands in a row and in the table of shapes");
+        }
+    }
 }

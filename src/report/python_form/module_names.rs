@@ -1,5 +1,8 @@
 //! The module of a called function: the text of the graph has only its bare name.
 
+use crate::ops::rows;
+use crate::symbol::Symbol;
+
 /// The Python functions of the modules of PyTorch 2.15, as far as its own functions and modules
 /// call them when they are compiled. Functions of programs seldom have these names.
 #[rustfmt::skip]
@@ -15,9 +18,9 @@ const MODULES: &[(&str, &[&str])] = &[
         "_consecutive_return_inverse_and_counts", "_consecutive_return_output", "_lu_impl", "_lu_no_infos",
         "_lu_with_infos", "_meshgrid", "_return_counts", "_return_inverse", "_return_inverse_and_counts",
         "_return_output", "_unique_consecutive_impl", "_unique_consecutive_torch_function", "_unique_impl",
-        "_unique_torch_function", "_unravel_index", "atleast_1d", "atleast_2d", "atleast_3d", "block_diag",
-        "broadcast_shapes", "broadcast_tensors", "cartesian_prod", "cdist", "chain_matmul", "einsum", "lu",
-        "meshgrid", "norm", "split", "stft", "tensordot", "unique", "unique_consecutive", "unravel_index",
+        "_unique_torch_function", "_unravel_index", "block_diag", "broadcast_shapes", "cartesian_prod",
+        "cdist", "chain_matmul", "einsum", "lu", "meshgrid", "stft", "tensordot", "unique",
+        "unique_consecutive", "unravel_index",
     ]),
     ("torch.nn._reduction", &[
         "get_enum", "legacy_get_enum", "legacy_get_string",
@@ -32,22 +35,20 @@ const MODULES: &[(&str, &[&str])] = &[
         "_verify_batch_size", "_verify_spatial_size", "adaptive_avg_pool2d", "adaptive_avg_pool3d",
         "adaptive_max_pool1d", "adaptive_max_pool1d_with_indices", "adaptive_max_pool2d",
         "adaptive_max_pool2d_with_indices", "adaptive_max_pool3d", "adaptive_max_pool3d_with_indices",
-        "affine_grid", "alpha_dropout", "assert_int_or_pair", "batch_norm", "binary_cross_entropy",
-        "binary_cross_entropy_with_logits", "celu", "cosine_embedding_loss", "cross_entropy", "ctc_loss",
-        "dropout", "dropout1d", "dropout2d", "dropout3d", "elu", "embedding", "embedding_bag",
-        "feature_alpha_dropout", "fold", "fractional_max_pool2d", "fractional_max_pool2d_with_indices",
-        "fractional_max_pool3d", "fractional_max_pool3d_with_indices", "gaussian_nll_loss", "glu",
-        "grid_sample", "group_norm", "grouped_mm", "gumbel_softmax", "hardsigmoid", "hardswish", "hardtanh",
-        "hinge_embedding_loss", "huber_loss", "instance_norm", "interpolate", "kl_div", "l1_loss", "layer_norm",
-        "leaky_relu", "linear_cross_entropy", "local_response_norm", "log_softmax", "lp_pool1d", "lp_pool2d",
+        "affine_grid", "alpha_dropout", "assert_int_or_pair", "binary_cross_entropy",
+        "binary_cross_entropy_with_logits", "cosine_embedding_loss", "cross_entropy", "ctc_loss", "dropout",
+        "dropout1d", "dropout2d", "dropout3d", "embedding", "embedding_bag", "feature_alpha_dropout", "fold",
+        "fractional_max_pool2d", "fractional_max_pool2d_with_indices", "fractional_max_pool3d",
+        "fractional_max_pool3d_with_indices", "gaussian_nll_loss", "glu", "grid_sample", "group_norm",
+        "grouped_mm", "gumbel_softmax", "hinge_embedding_loss", "huber_loss", "instance_norm", "interpolate",
+        "kl_div", "l1_loss", "linear_cross_entropy", "local_response_norm", "lp_pool1d", "lp_pool2d",
         "lp_pool3d", "margin_ranking_loss", "max_pool1d", "max_pool1d_with_indices", "max_pool2d",
         "max_pool2d_with_indices", "max_pool3d", "max_pool3d_with_indices", "max_unpool1d", "max_unpool2d",
-        "max_unpool3d", "mish", "mse_loss", "multi_head_attention_forward", "multi_margin_loss",
+        "max_unpool3d", "mse_loss", "multi_head_attention_forward", "multi_margin_loss",
         "multilabel_margin_loss", "multilabel_soft_margin_loss", "nll_loss", "normalize", "pad",
-        "poisson_nll_loss", "relu", "relu6", "rms_norm", "rrelu", "scaled_addmm", "scaled_addmm_",
-        "scaled_grouped_mm", "scaled_mm", "selu", "sigmoid", "silu", "smooth_l1_loss", "soft_margin_loss",
-        "softmax", "softmin", "softsign", "tanh", "tanhshrink", "triplet_margin_loss",
-        "triplet_margin_with_distance_loss", "unfold", "upsample", "upsample_bilinear", "upsample_nearest",
+        "poisson_nll_loss", "rms_norm", "scaled_addmm", "scaled_addmm_", "scaled_grouped_mm", "scaled_mm",
+        "smooth_l1_loss", "soft_margin_loss", "softsign", "tanhshrink", "triplet_margin_loss",
+        "triplet_margin_with_distance_loss", "upsample", "upsample_bilinear", "upsample_nearest",
     ]),
     ("torch.nn.modules.activation", &[
         "_arg_requires_grad", "_check_arg_device", "_is_make_fx_tracing",
@@ -61,10 +62,13 @@ const MODULES: &[(&str, &[&str])] = &[
 ];
 
 /// The qualified name of a function: that of PyTorch's library, otherwise that of a program in a
-/// single file.
+/// single file. Functions with the name of an operator have their module in its row.
 pub(super) fn qualified(name: &str) -> String {
-    match MODULES.iter().find(|(_, names)| names.binary_search(&name).is_ok()) {
-        Some((module, _)) => format!("__torch__.{module}.{name}"),
+    let of_operator = || rows::row(Symbol::new(&format!("aten::{name}")))?.python.known();
+    let of_function =
+        || MODULES.iter().find(|(_, names)| names.binary_search(&name).is_ok()).map(|(module, _)| *module);
+    match of_function().or_else(|| of_operator().filter(|module| *module != "torch")) {
+        Some(module) => format!("__torch__.{module}.{name}"),
         None => format!("__torch__.{name}"),
     }
 }
@@ -77,6 +81,8 @@ mod tests {
     fn names_are_found() {
         assert!(MODULES.iter().all(|(_, names)| names.is_sorted()));
         assert_eq!(qualified("layer_norm"), "__torch__.torch.nn.functional.layer_norm");
+        assert_eq!(qualified("mish"), "__torch__.torch.nn.functional.mish");
+        assert_eq!(qualified("neg"), "__torch__.neg");
         assert_eq!(qualified("mine"), "__torch__.mine");
     }
 }

@@ -24,6 +24,8 @@ use jitopt_core::interpreter::machine::run_node;
 use jitopt_core::interpreter::random::Philox;
 use jitopt_core::interpreter::{Call, IValue, Outs, Stop, Watch};
 use jitopt_core::ir::{Graph, Node};
+use jitopt_core::ops::rows::{self, Accuracy, Error};
+use jitopt_core::symbol::Symbol;
 use jitopt_core::tensor::{C128, DType, Precision, Tensor};
 use std::fmt;
 
@@ -39,44 +41,15 @@ const INPUT_RUNS: u64 = 4;
 /// has at most where there is no discontinuity.
 const SHORT: (f64, f64) = (0.25, 0.7);
 
-/// The error of an operator, in units in the last place of its result.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Accuracy {
-    /// None: it moves, selects or compares.
-    Exact,
-    /// So many units.
-    Units(f64),
-    /// It sums: one unit for each doubling of the number of summands.
-    Sum,
-}
-
-/// The error model. Operators that are not listed err by two units.
-const MODEL: &[(Accuracy, &[&str])] = &[
+/// The error model of operators whose families have no rows yet, see [`rows`]. Operators that are not
+/// listed err by two units.
+const MODEL: &[(Error, &[&str])] = &[
     (
-        Accuracy::Exact,
+        Error::Exact,
         &[
-            "aten::neg",
-            "aten::abs",
-            "aten::relu",
-            "aten::max",
-            "aten::min",
-            "aten::maximum",
-            "aten::minimum",
-            "aten::clamp",
-            "aten::clamp_min",
-            "aten::clamp_max",
-            "aten::sign",
-            "aten::floor",
-            "aten::ceil",
-            "aten::round",
-            "aten::trunc",
             "aten::cat",
             "aten::stack",
-            "aten::clone",
-            "aten::contiguous",
             "aten::copy_",
-            "aten::where",
-            "aten::masked_fill",
             "aten::index",
             "aten::index_select",
             "aten::gather",
@@ -90,18 +63,11 @@ const MODEL: &[(Accuracy, &[&str])] = &[
             "aten::zeros",
             "aten::ones",
             "aten::full",
-            "aten::zeros_like",
-            "aten::ones_like",
             "aten::full_like",
             "aten::fill_",
             "aten::zero_",
             "aten::embedding",
             "aten::max_pool2d",
-            "aten::hardtanh",
-            "aten::threshold",
-            "aten::amax",
-            "aten::amin",
-            "aten::aminmax",
             "aten::constant_pad_nd",
             "aten::one_hot",
             "aten::eye",
@@ -110,41 +76,12 @@ const MODEL: &[(Accuracy, &[&str])] = &[
             "aten::rand",
             "aten::randn",
             "aten::bernoulli",
-            "aten::reshape",
-            "aten::flatten",
             "prim::NumToTensor",
         ],
     ),
     (
-        Accuracy::Units(1.0),
-        &["aten::add", "aten::sub", "aten::mul", "aten::div", "aten::sqrt", "aten::rsub", "aten::reciprocal"],
-    ),
-    (
-        Accuracy::Units(4.0),
+        Error::Sum,
         &[
-            "aten::exp",
-            "aten::log",
-            "aten::tanh",
-            "aten::sigmoid",
-            "aten::sin",
-            "aten::cos",
-            "aten::erf",
-            "aten::pow",
-            "aten::gelu",
-            "aten::silu",
-            "aten::softplus",
-            "aten::expm1",
-            "aten::log1p",
-            "aten::tan",
-            "aten::lgamma",
-            "aten::digamma",
-        ],
-    ),
-    (
-        Accuracy::Sum,
-        &[
-            "aten::sum",
-            "aten::mean",
             "aten::mm",
             "aten::bmm",
             "aten::matmul",
@@ -158,21 +95,6 @@ const MODEL: &[(Accuracy, &[&str])] = &[
             "aten::conv2d",
             "aten::conv3d",
             "aten::_convolution",
-            "aten::softmax",
-            "aten::log_softmax",
-            "aten::logsumexp",
-            "aten::var",
-            "aten::std",
-            "aten::var_mean",
-            "aten::std_mean",
-            "aten::native_layer_norm",
-            "aten::native_batch_norm",
-            "aten::norm",
-            "aten::prod",
-            "aten::cumsum",
-            "aten::cumprod",
-            "aten::batch_norm",
-            "aten::layer_norm",
             "aten::group_norm",
             "aten::instance_norm",
             "aten::avg_pool2d",
@@ -186,35 +108,19 @@ const MODEL: &[(Accuracy, &[&str])] = &[
 /// Operands that are added last, or that are summed. Where a result is small because they cancel,
 /// its error is relative to them.
 const ADDENDS: &[(usize, &[&str])] = &[
-    (0, &["aten::sum", "aten::mean", "aten::cumsum", "aten::log_softmax"]),
-    // They return the mean as well.
-    (0, &["aten::var_mean", "aten::std_mean", "aten::native_layer_norm", "aten::native_batch_norm"]),
     (0, &["aten::addmm", "aten::baddbmm", "aten::addmv", "aten::addbmm"]),
     (2, &["aten::linear", "aten::conv1d", "aten::conv2d", "aten::conv3d", "aten::_convolution"]),
-    (2, &["aten::batch_norm", "aten::instance_norm"]),
-    (3, &["aten::layer_norm", "aten::group_norm"]),
+    (2, &["aten::instance_norm"]),
+    (3, &["aten::group_norm"]),
 ];
 
 /// Operators that subtract within their computation, as `x - mean`: rounding there is relative to
 /// their operands, however small the result is, and so their operands are perturbed, too, by one
 /// unit (Parker's "precision bounding").
-const SUBTRACTING: &[&str] = &[
-    "aten::lerp",
-    "aten::gelu",
-    "aten::layer_norm",
-    "aten::native_layer_norm",
-    "aten::native_layer_norm_backward",
-    "aten::group_norm",
-    "aten::batch_norm",
-    "aten::native_batch_norm",
-    "aten::instance_norm",
-];
+const SUBTRACTING: &[&str] = &["aten::group_norm", "aten::instance_norm"];
 
 /// Operators that sum, or sum products, in an unspecified order.
 const SUMMING: &[&str] = &[
-    "aten::sum",
-    "aten::mean",
-    "aten::cumsum",
     "aten::mm",
     "aten::bmm",
     "aten::matmul",
@@ -228,32 +134,34 @@ const SUMMING: &[&str] = &[
 
 /// Operators that sum the squares of their first operand, or of its distances from a mean. Where
 /// these overflow, one way to compute them gives a number, another an infinity, zeros or NaN.
-const SQUARING: &[&str] = &[
-    "aten::var",
-    "aten::std",
-    "aten::var_mean",
-    "aten::std_mean",
-    "aten::norm",
-    "aten::layer_norm",
-    "aten::native_layer_norm",
-    "aten::group_norm",
-    "aten::batch_norm",
-    "aten::native_batch_norm",
-    "aten::instance_norm",
-];
+const SQUARING: &[&str] = &["aten::group_norm", "aten::instance_norm"];
 
-/// The magnitude of the largest operand that a node adds last.
-fn addend(kind: &str, operands: &[IValue]) -> f64 {
-    let index = ADDENDS.iter().find(|(_, kinds)| kinds.contains(&kind)).map(|&(index, _)| index);
-    let Some(tensor) = index.and_then(|index| operands.get(index)).and_then(IValue::tensor) else { return 0.0 };
-    tensor.read::<C128>().into_iter().map(|z| z.norm()).filter(|norm| norm.is_finite()).fold(0.0, f64::max)
+/// The error model of an operator. An in-place operator errs as its out-of-place form, and no more is
+/// assumed of it.
+pub fn accuracy(kind: Symbol) -> Accuracy {
+    if let Some(known) = rows::accuracy(kind) {
+        return known;
+    }
+    let name = kind.as_str();
+    let base = name.strip_suffix('_').map(|base| rows::accuracy(Symbol::new(base)));
+    let is = |known: &&str| *known == name || name.strip_suffix('_') == Some(known);
+    let listed = MODEL.iter().find(|(_, kinds)| kinds.iter().any(is)).map(|&(error, _)| error);
+    let error = listed.or(base.flatten().map(|base| base.error)).unwrap_or(Error::Units(2.0));
+    Accuracy {
+        error,
+        addend: ADDENDS.iter().find(|(_, kinds)| kinds.contains(&name)).map(|&(index, _)| index),
+        subtracts: SUBTRACTING.contains(&name),
+        in_any_order: SUMMING.contains(&name),
+        squares: SQUARING.contains(&name),
+    }
 }
 
-/// The error of an operator. An in-place operator errs as its out-of-place form.
-pub fn accuracy(kind: &str) -> Accuracy {
-    let is = |name: &&str| *name == kind || kind.strip_suffix('_') == Some(name);
-    let found = MODEL.iter().find(|(_, kinds)| kinds.iter().any(is));
-    found.map_or(Accuracy::Units(2.0), |&(accuracy, _)| accuracy)
+/// The magnitude of the largest operand that a node adds last.
+fn addend(accuracy: Accuracy, operands: &[IValue]) -> f64 {
+    let Some(tensor) = accuracy.addend.and_then(|index| operands.get(index)).and_then(IValue::tensor) else {
+        return 0.0;
+    };
+    tensor.read::<C128>().into_iter().map(|z| z.norm()).filter(|norm| norm.is_finite()).fold(0.0, f64::max)
 }
 
 /// Perturbs every result a little.
@@ -270,7 +178,7 @@ impl Watch for Disturber {
     /// Runs subtracting operators on perturbed operands, and perturbs their results like those of
     /// others.
     fn recalled(&mut self, call: &Call<'_>) -> Option<Outs> {
-        let is_meant = self.only.is_none_or(|only| only == call.node) && SUBTRACTING.contains(&call.kind().as_str());
+        let is_meant = self.only.is_none_or(|only| only == call.node) && accuracy(call.kind()).subtracts;
         if !is_meant {
             return None;
         }
@@ -285,19 +193,19 @@ impl Watch for Disturber {
             return Ok(());
         }
         let kind = graph.kind(node).as_str();
-        let accuracy = accuracy(kind);
+        let accuracy = accuracy(graph.kind(node));
         let size =
             |values: &[IValue]| values.iter().filter_map(IValue::tensor).map(Tensor::numel).max().unwrap_or(1).max(1);
-        let units = match accuracy {
-            Accuracy::Exact => return Ok(()),
-            Accuracy::Units(units) => units,
-            Accuracy::Sum => 2.0 + (size(operands) as f64).log2(),
+        let units = match accuracy.error {
+            Error::Exact => return Ok(()),
+            Error::Units(units) => units,
+            Error::Sum => 2.0 + (size(operands) as f64).log2(),
         };
         let in_place = kind.ends_with('_') && !kind.ends_with("__");
         for tensor in outputs.iter().filter_map(IValue::tensor) {
             let is_view = operands.iter().filter_map(IValue::tensor).any(|operand| operand.shares_storage(tensor));
             if (!is_view || in_place) && (tensor.dtype().is_float() || tensor.dtype().is_complex()) {
-                self.disturb(tensor, units, addend(kind, operands));
+                self.disturb(tensor, units, addend(accuracy, operands));
             }
         }
         Ok(())
@@ -398,10 +306,11 @@ struct AnyOrder;
 impl Watch for AnyOrder {
     fn recalled(&mut self, call: &Call<'_>) -> Option<Outs> {
         let kind = call.kind().as_str();
-        if SQUARING.contains(&kind) && squares_may_overflow(call.args.first()?) {
+        let accuracy = accuracy(call.kind());
+        if accuracy.squares && squares_may_overflow(call.args.first()?) {
             return unsettled(call);
         }
-        if !SUMMING.contains(&kind) || !may_overflow(call.args) {
+        if !accuracy.in_any_order || !may_overflow(call.args) {
             return None;
         }
         let run = |change: &dyn Fn(f64) -> f64| {
@@ -746,7 +655,7 @@ fn disturbed(
 const MOST_TRIED: usize = 100;
 
 fn dominant(graph: &Graph, settings: &Settings, inputs: &[IValue], exact: &[Vec<C128>]) -> Option<String> {
-    let errs = |node: &Node| accuracy(graph.kind(*node).as_str()) != Accuracy::Exact && graph.num_outputs(*node) > 0;
+    let errs = |node: &Node| accuracy(graph.kind(*node)).error != Error::Exact && graph.num_outputs(*node) > 0;
     let effect = |node: Node| {
         let moved = disturbed(graph, settings, inputs, 0, Some(node))?;
         let off = |(x, y): (&C128, &C128)| if kind(*x) == kind(*y) { (x - y).norm() } else { 0.0 };
@@ -784,4 +693,25 @@ fn tensors(value: &IValue) -> Vec<(String, Tensor)> {
     let mut all = Vec::new();
     walk(value, "", &mut all);
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_with_a_row_is_in_no_other_table() {
+        let listed = MODEL.iter().flat_map(|(_, kinds)| *kinds).chain(ADDENDS.iter().flat_map(|(_, kinds)| *kinds));
+        for kind in listed.chain(SUBTRACTING).chain(SUMMING).chain(SQUARING) {
+            assert!(rows::row(Symbol::new(kind)).is_none(), "{kind} stands in a row and in the error model");
+        }
+    }
+
+    #[test]
+    fn in_place_operators_err_as_the_others() {
+        let error = |kind: &str| accuracy(Symbol::new(kind)).error;
+        assert_eq!((error("aten::tanh_"), error("aten::relu_")), (Error::Units(4.0), Error::Exact));
+        assert_eq!((error("aten::zero_"), error("aten::einsum")), (Error::Exact, Error::Sum));
+        assert!(accuracy(Symbol::new("aten::sum")).in_any_order && accuracy(Symbol::new("aten::mm")).in_any_order);
+    }
 }

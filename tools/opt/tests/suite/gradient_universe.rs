@@ -3,8 +3,8 @@
 //! Each overload with a formula becomes graphs of one node, with random operands: small tensors of
 //! all kinds of shapes, integers and bools, and constants. Those that run are differentiated. Along
 //! a random direction, the change of the results, weighted by random gradients, must match the
-//! gradient of the operands to six digits. An overload for which no random operands run needs a
-//! line in [`OPERANDS`].
+//! gradient of the operands to six digits. An overload for which no random operands run needs
+//! them in its row, or in `support/gradient_operands.rs`.
 //!
 //! `JITOPT_UNIVERSE=N` checks N draws of each overload instead of a few. `JITOPT_DRAWS=FILE` writes
 //! the draws of the newer era to a file, from which `tools/pytorch/half_gradients.py` creates its
@@ -17,7 +17,7 @@ use crate::support::gradient_operands;
 use crate::support::parallel;
 
 use dice::Dice;
-use gradient_operands::OPERANDS;
+use gradient_operands::called;
 use jitopt_core::interpreter::{Environment, IValue, Machine};
 use jitopt_core::ir::Graph;
 use jitopt_core::ops::gradient_table::{any_gradient_row, kinds};
@@ -219,7 +219,7 @@ fn operand(dice: &mut Dice, formal: &Formal, base: &[i64]) -> Option<Operand> {
     }
 }
 
-/// The operands of a line of [`OPERANDS`].
+/// The operands of a line of [`called`].
 fn written(dice: &mut Dice, line: &str) -> Vec<Operand> {
     let one = |word: &str| {
         let (dtype, shape) = match word {
@@ -541,7 +541,7 @@ struct Examined {
 fn examine(era: Era, schema: &'static Schema, name: &str, wanted: usize) -> Examined {
     let (kind, env) = (schema.kind.as_str(), Environment::default());
     let mut dice = Dice(name.bytes().fold(7, |hash: u64, byte| hash.wrapping_mul(31) ^ u64::from(byte)));
-    let lines = OPERANDS.iter().filter(|(of, _)| *of == kind).map(|(_, line)| *line);
+    let lines = called(kind).into_iter();
     let lines: Vec<&str> = lines.filter(|line| line.split_whitespace().count() == schema.formals.len()).collect();
     let reported = |why: String, trial: &Trial| {
         let shapes: Vec<&[i64]> = trial.inputs.iter().map(Tensor::shape).collect();
@@ -590,7 +590,7 @@ fn is_tried(era: Era, schema: &Schema) -> bool {
     let Some(row) = any_gradient_row(Release::of(era), schema) else { return false };
     let has_tensor = schema.formals.iter().any(|formal| formal.ty.to_string().contains("Tensor"));
     let random = ops::operator(era, schema.kind).nondeterminism(Some(schema));
-    // A probability that is given is 0 in the rows of [`OPERANDS`].
+    // A probability that is given is 0 in these lines.
     let is_same = matches!(random, Nondeterminism::Deterministic | Nondeterminism::UnlessZero(_));
     let dependent = OF_STATISTICS.iter().chain(OF_LOG_SOFTMAX).chain(OF_SYMMETRIC).chain(PLACED).chain(ROUNDED);
     let is_independent = !dependent.copied().any(|kind| kind == schema.kind.as_str());

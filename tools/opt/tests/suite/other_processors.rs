@@ -8,6 +8,8 @@
 
 #![allow(clippy::print_stdout, reason = "says what is left out to those who ask with --nocapture")]
 
+use jitopt_core::ops::formulas::{Formula, Typing};
+use jitopt_core::ops::rows::{Row, rows};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,17 +17,36 @@ use std::process::Command;
 const CROSS: &str = "aarch64-linux-gnu-gcc";
 const QEMU: &str = "qemu-aarch64";
 
-/// Elementwise functions, each followed by its operands.
-const FUNCTIONS: &[(&str, &str)] = &[
-    ("exp expm1 exp2 log log1p log2 log10 tanh sigmoid erf erfc sin cos tan asin acos atan sinh cosh asinh atanh", ""),
-    ("sqrt rsqrt reciprocal lgamma floor ceil round trunc frac abs neg relu silu hardswish hardsigmoid mish", ""),
-    ("softplus", ", %one, %twenty"),
-    ("gelu", ", %none"),
-    ("leaky_relu", ", %real"),
-    ("elu", ", %one, %one, %one"),
-    ("pow", ", %real"),
-    ("atan2", ", %half"),
-];
+/// Calls of the elementwise functions of floats, from the rows of the operator table: every operator
+/// with a formula that gives floats of floats, on the operands that random groups have.
+fn calls() -> Vec<(&'static str, String)> {
+    let gives_floats = |row: &&Row| {
+        let is_float = |formula: &Formula| {
+            let typing = formula.typing;
+            let keeps = matches!(typing, Typing::Kept | Typing::Real | Typing::Promoted(_) | Typing::FloatPromoted(_));
+            keeps && !formula.float.is_empty()
+        };
+        row.formulas().iter().any(is_float)
+    };
+    let call = |row: &Row| {
+        let operands: Option<Vec<&str>> = row.drawn().first()?.chars().enumerate().map(operand).collect();
+        Some((row.kind, operands?.join(", ")))
+    };
+    rows().filter(gives_floats).filter_map(call).collect()
+}
+
+/// The value for a letter of a random group; `None` for integers, bools and types.
+fn operand((at, letter): (usize, char)) -> Option<&'static str> {
+    Some(match letter {
+        't' | 'r' | 'p' | 'o' if at == 0 => "%x",
+        't' | 'r' | 'p' | 'o' => "%half",
+        '=' => "%x",
+        'n' | 'c' => "%real",
+        '1' => "%one",
+        'z' => "%none",
+        _ => return None,
+    })
+}
 
 /// A kernel, and its iteration space.
 struct Case {
@@ -45,16 +66,16 @@ struct Case {
 fn functions() -> Case {
     let mut lines = String::new();
     let mut results: Vec<String> = Vec::new();
-    for (names, behind) in FUNCTIONS {
-        for name in names.split(' ') {
-            writeln!(lines, "  %v{name} : Tensor = aten::{name}(%x{behind})").expect("memory is there");
-            results.push(format!("%v{name}"));
-        }
+    for (kind, operands) in calls() {
+        let name = format!("%v{}", results.len());
+        writeln!(lines, "  {name} : Tensor = {kind}({operands})").expect("memory is there");
+        results.push(name);
     }
+    assert!(results.len() > 60, "the rows have operands: {lines}");
     let outer: Vec<String> = (0..results.len()).map(|i| format!("%r{i}")).collect();
     let text = format!(
         "graph(%x : Float(4096)):\n  {outer} = prim::FusionGroup_0(%x)\n  return ({outer})\nwith prim::FusionGroup_0 = graph(%x : Float(4096)):\n  %one : int = prim::Constant[value=1]()\n  \
-         %twenty : int = prim::Constant[value=20]()\n  %real : float = prim::Constant[value=1.7]()\n  %none : str = prim::Constant[value=\"none\"]()\n  %half : Tensor = aten::mul(%x, %real)\n{lines}  return ({})\n",
+         %real : float = prim::Constant[value=1.7]()\n  %none : None = prim::Constant()\n  %half : Tensor = aten::mul(%x, %real)\n{lines}  return ({})\n",
         results.join(", "),
         outer = outer.join(", "),
     );

@@ -31,6 +31,7 @@ use dice::Dice;
 use jitopt_core::interpreter::comparison::Tolerance;
 use jitopt_core::interpreter::{Environment, IValue, Machine, Release};
 use jitopt_core::ir::Graph;
+use jitopt_core::ops::rows::{Row, rows};
 use jitopt_core::runtime::backend::{Counts, Request};
 use jitopt_core::runtime::{CpuBackend, Settings};
 use jitopt_core::tensor::{DType, Precision, Tensor};
@@ -40,132 +41,17 @@ use jitopt_judge::showing::Settings as JudgeSettings;
 use jitopt_judge::verdict::{Policy, Verdict, judge};
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::LazyLock;
 
-/// The operands of an operator: `t` a tensor, `o` a tensor or a number, `n` a number, `1` a scale,
-/// `c` a bound or None, `b` bools, `d` an element type, `f` false, `z` None, `=` the previous
-/// operand, `r` usually floating point and `w` usually integers, because PyTorch refuses others,
-/// `p` numbers above 0: `lgamma` is known to lose digits near its zeros below 0.
-const OPERATORS: &[(&str, &str)] = &[
-    ("add", "to1"),
-    ("sub", "to1"),
-    ("mul", "to"),
-    ("div", "to"),
-    ("add", "tt1"),
-    ("mul", "tt"),
-    ("rsub", "tn1"),
-    ("max", "tt"),
-    ("min", "tt"),
-    ("pow", "tn"),
-    ("pow", "tt"),
-    ("atan2", "tt"),
-    ("fmod", "tn"),
-    ("remainder", "to"),
-    ("addcmul", "ttt1"),
-    ("lerp", "rrn"),
-    ("clamp", "tcc"),
-    ("threshold", "tnn"),
-    ("where", "btt"),
-    ("where", "boo"),
-    ("masked_fill", "tbn"),
-    ("maximum", "tt"),
-    ("minimum", "tt"),
-    ("addcdiv", "rrr1"),
-    ("logical_and", "tt"),
-    ("logical_or", "tt"),
-    ("logical_xor", "tt"),
-    ("bitwise_and", "bb"),
-    ("bitwise_or", "ww"),
-    ("bitwise_xor", "ww"),
-    ("bitwise_not", "w"),
-    ("_cast_Double", "t"),
-    ("_cast_Half", "t"),
-    ("_cast_Int", "t"),
-    ("_cast_Long", "t"),
-    ("sign", "t"),
-    ("square", "t"),
-    ("exp2", "t"),
-    ("gelu", "r"),
-    ("mish", "r"),
-    ("softplus", "r"),
-    ("elu", "r"),
-    ("relu6", "t"),
-    ("hardswish", "r"),
-    ("hardsigmoid", "r"),
-    ("type_as", "tt"),
-    ("eq", "to"),
-    ("ne", "to"),
-    ("lt", "to"),
-    ("le", "to"),
-    ("gt", "to"),
-    ("ge", "to"),
-    ("neg", "t"),
-    ("abs", "t"),
-    ("relu", "t"),
-    ("floor", "t"),
-    ("ceil", "t"),
-    ("trunc", "t"),
-    ("round", "t"),
-    ("frac", "r"),
-    ("exp", "t"),
-    ("expm1", "t"),
-    ("log", "t"),
-    ("log1p", "t"),
-    ("log2", "t"),
-    ("log10", "t"),
-    ("sqrt", "t"),
-    ("rsqrt", "t"),
-    ("reciprocal", "t"),
-    ("sigmoid", "t"),
-    ("tanh", "t"),
-    ("sin", "t"),
-    ("cos", "t"),
-    ("tan", "t"),
-    ("asin", "t"),
-    ("acos", "t"),
-    ("atan", "t"),
-    ("sinh", "t"),
-    ("cosh", "t"),
-    ("erf", "t"),
-    ("erfc", "t"),
-    ("lgamma", "p"),
-    ("silu", "r"),
-    ("hardtanh", "tnn"),
-    ("leaky_relu", "rn"),
-    ("logical_not", "t"),
-    ("isnan", "t"),
-    ("zeros_like", "t"),
-    ("ones_like", "t"),
-    ("isinf", "t"),
-    ("isfinite", "t"),
-    ("nan_to_num", "tzzz"),
-    ("sgn", "t"),
-    ("sinc", "t"),
-    ("deg2rad", "t"),
-    ("asinh", "t"),
-    ("atanh", "t"),
-    ("fmax", "tt"),
-    ("fmin", "tt"),
-    ("hypot", "rr"),
-    ("xlogy", "to"),
-    ("float_power", "tn"),
-    ("floor_divide", "to"),
-    ("heaviside", "t="),
-    ("clamp_min", "to"),
-    ("clamp_max", "to"),
-    ("celu", "rn"),
-    ("selu", "r"),
-    ("log_sigmoid", "r"),
-    ("hardshrink", "rn"),
-    ("softshrink", "rn"),
-    ("to", "tdffz"),
-    ("to", "ttffz"),
-    ("silu_backward", "r="),
-    ("threshold_backward", "t=n"),
-    ("hardtanh_backward", "r=nn"),
-    ("hardsigmoid_backward", "r="),
-    ("leaky_relu_backward", "r=nf"),
-    ("hardshrink_backward", "r=n"),
-];
+/// Operators and their operands, from the rows of the operator table. A letter stands for an operand:
+/// `t` a tensor, `o` a tensor or a number, `n` a number, `1` a scale, `c` a bound or None, `b` bools,
+/// `d` an element type, `f` false, `z` None, `=` the previous operand, `r` usually floating point and
+/// `w` usually integers, because PyTorch refuses others, `p` numbers above 0: `lgamma` is known to
+/// lose digits near its zeros below 0.
+static OPERATORS: LazyLock<Vec<(&str, &str)>> = LazyLock::new(|| {
+    let each = |row: &'static Row| row.drawn().iter().map(|pattern| (row.kind, *pattern));
+    rows().flat_map(each).collect()
+});
 
 /// Element types, frequent ones repeated.
 const DTYPES: &[DType] = &[
@@ -325,7 +211,7 @@ impl Section {
     }
 
     fn node(&mut self, draws: &mut Dice) {
-        let (kind, pattern) = draws.pick(OPERATORS);
+        let (kind, pattern) = draws.pick(&OPERATORS);
         let mut operands: Vec<String> = Vec::new();
         for letter in pattern.chars() {
             operands.push(match letter {
@@ -361,7 +247,7 @@ impl Section {
             });
         }
         let name = self.fresh();
-        self.lines.push(format!("{name} : Tensor = aten::{kind}({})", operands.join(", ")));
+        self.lines.push(format!("{name} : Tensor = {kind}({})", operands.join(", ")));
         self.computed.push(name);
     }
 

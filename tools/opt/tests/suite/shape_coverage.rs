@@ -404,8 +404,7 @@ impl Trial<'_> {
 
     /// All sets of operands to start from.
     fn starts(&self, schema: &'static Schema) -> Vec<Vec<Operand>> {
-        let lines = gradient_operands::OPERANDS.iter().chain(shape_operands::OPERANDS);
-        let lines = lines.filter(|(kind, _)| *kind == self.kind).map(|(_, line)| line);
+        let lines = gradient_operands::called(self.kind).into_iter().chain(shape_operands::shaped(self.kind));
         let parsed = lines.filter_map(|line| line.split_whitespace().map(Operand::parse).collect::<Option<Vec<_>>>());
         let fits = |operands: &Vec<Operand>| operands.len() == schema.formals.len();
         parsed.filter(fits).chain((0..3).filter_map(|seed| self.generated(schema, seed))).collect()

@@ -1,9 +1,22 @@
 //! Operands for the operators of `gradient_universe.rs` that random generation does not find.
+//!
+//! Operators with a row have them there: `jitopt_core::ops::rows::Operands::called`.
+
+use jitopt_core::ops::rows;
+use jitopt_core::symbol::Symbol;
+
+/// The lines of a kind, from its row or from [`OPERANDS`].
+pub fn called(kind: &str) -> Vec<&'static str> {
+    match rows::row(Symbol::new(kind)) {
+        Some(row) => row.operands.known().map_or(&[][..], |operands| operands.called).to_vec(),
+        None => OPERANDS.iter().filter(|(of, _)| *of == kind).map(|(_, line)| *line).collect(),
+    }
+}
 
 /// Operands that random generation does not find: kinds, and for each formal parameter in order a
 /// shape (`2x3`; `long:`, `bool:` and `zeros:` before it), a list of shapes (`list:long:3,none`) or
 /// a constant.
-pub const OPERANDS: &[(&str, &str)] = &[
+const OPERANDS: &[(&str, &str)] = &[
     ("aten::conv2d", "2x2x4x5 3x2x3x2 3 ints:[1,1] ints:[0,0] ints:[1,1] int:1"),
     ("aten::conv2d", "1x2x5x5 4x1x2x2 none ints:[2,1] ints:[1,0] ints:[1,2] int:2"),
     ("aten::_slow_conv2d_forward", "2x2x4x5 3x2x3x2 ints:[3,2] 3 ints:[1,1] ints:[0,0]"),

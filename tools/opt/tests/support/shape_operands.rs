@@ -1,8 +1,19 @@
 //! Operands of `shape_coverage.rs` that neither the generator nor `gradient_operands.rs` provides,
 //! in the same syntax. `made:KIND(A|B)` is the result of a node on operands.
 
+use jitopt_core::ops::rows;
+use jitopt_core::symbol::Symbol;
+
+/// The lines of a kind, from its row or from [`OPERANDS`].
+pub fn shaped(kind: &str) -> Vec<&'static str> {
+    match rows::row(Symbol::new(kind)) {
+        Some(row) => row.operands.known().map_or(&[][..], |operands| operands.shaped).to_vec(),
+        None => OPERANDS.iter().filter(|(of, _)| *of == kind).map(|(_, line)| *line).collect(),
+    }
+}
+
 /// Kinds, and a word for each operand.
-pub const OPERANDS: &[(&str, &str)] = &[
+const OPERANDS: &[(&str, &str)] = &[
     ("aten::_conv_depthwise2d", "1x1x5x4 2x1x3x2 ints:[3,2] 2 ints:[2,1] ints:[1,0] ints:[1,1]"),
     ("aten::_ctc_loss", "5x2x4 long:2x3 ints:[5,4] ints:[3,2] int:0 no"),
     ("aten::_ctc_loss", "5x2x4 long:2x3 longs:5,4 longs:3,2 int:0 no"),

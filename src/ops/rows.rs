@@ -1,0 +1,213 @@
+//! One operator, one row: all facts about an operator that its schema lacks.
+//!
+//! ```text
+//! Row {
+//!     kind: "aten::mish",
+//!     shape: Has(&[sized(S::Like, E::Same)]),
+//!     computation: Has(Formulas(&[floats(Kept, "a * tanh(log1p(exp(a)))")])),
+//!     …
+//! ```
+//!
+//! A row states every fact. It [`Has`] it, or has [`No`] such fact and says why: a row without a
+//! field does not compile, and [`complaints`] finds a row that leaves a field blank or whose facts
+//! contradict each other or the schemas. Rows stand in files by family. [`FAMILIES`] lists them;
+//! [`super::shape_rules`], [`super::formulas`], [`super::recipes`], [`super::fusion_rules`],
+//! [`super::guard_rules`] and [`super::gradient_table`] look facts up in them, error budgets read
+//! [`accuracy`], and the tests draw their operands from [`Operands`].
+//!
+//! Families that have no file yet stand in the tables of these modules. A kind is in one of the
+//! two, which a test checks. Effects, aliasing, linearity and the behaviour of earlier releases
+//! concern few operators, and are columns of their own: [`super::rules`], [`super::linear_rules`],
+//! [`super::release_rules`].
+//!
+//! A kernel of the interpreter is no fact of a row: it is written independently, so that tests
+//! compare two implementations.
+
+mod activation_rows;
+mod arithmetic_rows;
+mod bit_rows;
+mod bound_rows;
+mod checking;
+mod comparison_rows;
+mod conversion_rows;
+mod function_rows;
+mod norm_rows;
+mod reduction_rows;
+mod slope_rows;
+mod special_rows;
+mod view_rows;
+mod vocabulary;
+
+use super::formulas::Formula;
+use super::fusion_rules::FusionRow;
+use super::guard_rules::GuardRow;
+use super::recipes::Recipe;
+use super::shape_rules::ShapeRow;
+use crate::symbol::Symbol;
+pub use checking::{FIELDS, blanked, complaints};
+use rustc_hash::FxHashMap;
+use std::sync::LazyLock;
+
+/// A fact, or the reason why there is none.
+#[derive(Clone, Copy, Debug)]
+pub enum Fact<T> {
+    /// The fact.
+    Has(T),
+    /// There is none, for this reason.
+    No(&'static str),
+}
+
+use Fact::{Has, No};
+
+impl<T: Copy> Fact<T> {
+    /// The fact, if there is one.
+    pub fn known(&self) -> Option<T> {
+        match self {
+            Has(fact) => Some(*fact),
+            No(_) => None,
+        }
+    }
+}
+
+/// The computation of elements, for kernels.
+#[derive(Clone, Copy, Debug)]
+pub enum Computation {
+    /// Each element of the result is computed from one of each operand.
+    Formulas(&'static [Formula]),
+    /// It reduces, scans or normalises rows.
+    Recipes(&'static [Recipe]),
+    /// Overloads of both kinds: `aten::max` of two tensors, and of one.
+    Both(&'static [Formula], &'static [Recipe]),
+}
+
+/// The gradient of some overloads: the head of a row of `gradients.txt` without the kind, and the
+/// formula. Overloads are written `.Tensor`, or `:device` by a formal; none means the one without a
+/// name.
+pub type Gradient = (&'static str, &'static str);
+
+/// The error of an operator, see `tools/judge/src/budget.rs`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Accuracy {
+    /// The size of the error.
+    pub error: Error,
+    /// The operand that is added last, or whose elements are summed: where a result is small
+    /// because of cancellation, its error is relative to it.
+    pub addend: Option<usize>,
+    /// Whether it subtracts within its computation, as in `x - mean`, so that its operands are
+    /// perturbed, too.
+    pub subtracts: bool,
+    /// Whether it sums in an unspecified order.
+    pub in_any_order: bool,
+    /// Whether it sums squares of its first operand, which may overflow.
+    pub squares: bool,
+}
+
+/// The size of an error.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Error {
+    /// None: it moves, selects or compares.
+    Exact,
+    /// So many units in the last place of the result.
+    Units(f64),
+    /// It sums: one unit for each doubling of the number of summands.
+    Sum,
+}
+
+/// The operands that tests call it with.
+#[derive(Clone, Copy, Debug)]
+pub struct Operands {
+    /// The operands of nodes in random groups, a letter each: see `tools/opt/tests/random_groups.rs`.
+    pub drawn: &'static [&'static str],
+    /// The reason why random groups draw none, if it is fused nevertheless.
+    pub undrawn: &'static str,
+    /// The operands of calls, a word each, where those generated from the schema do not run: see
+    /// `tools/opt/tests/support/gradient_operands.rs`.
+    pub called: &'static [&'static str],
+    /// More such operands, for shapes only: quantised tensors, lists of any length.
+    pub shaped: &'static [&'static str],
+}
+
+/// The facts about one operator.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// The operator.
+    pub kind: &'static str,
+    /// Sizes and element types of results, and what PyTorch reports of them; the first rule whose
+    /// formal an overload has applies.
+    pub shape: Fact<&'static [ShapeRow]>,
+    /// What kernels compute.
+    pub computation: Fact<Computation>,
+    /// The overloads that fuser levels take, and those that none takes with the reason.
+    pub fusion: Fact<&'static [FusionRow]>,
+    /// The gradients.
+    pub gradient: Fact<&'static [Gradient]>,
+    /// When a guard after it is redundant, and what profiled runs record around it.
+    pub guard: Fact<GuardRow>,
+    /// How much it errs.
+    pub accuracy: Fact<Accuracy>,
+    /// The module of the Python function that spells it in programs.
+    pub python: Fact<&'static str>,
+    /// The operands that tests call it with.
+    pub operands: Fact<Operands>,
+}
+
+/// All rows, by family.
+pub const FAMILIES: &[(&str, &[Row])] = &[
+    ("arithmetic", arithmetic_rows::ROWS),
+    ("bits and integers", bit_rows::ROWS),
+    ("bounds", bound_rows::ROWS),
+    ("functions", function_rows::ROWS),
+    ("special functions", special_rows::ROWS),
+    ("activations", activation_rows::ROWS),
+    ("gradients of activations", slope_rows::ROWS),
+    ("comparisons", comparison_rows::ROWS),
+    ("conversions", conversion_rows::ROWS),
+    ("reductions", reduction_rows::ROWS),
+    ("scans and norms", norm_rows::ROWS),
+    ("views", view_rows::ROWS),
+];
+
+/// All rows.
+pub fn rows() -> impl Iterator<Item = &'static Row> {
+    FAMILIES.iter().flat_map(|(_, rows)| rows.iter())
+}
+
+/// The row of a kind; `None` if its family has none yet.
+pub fn row(kind: Symbol) -> Option<&'static Row> {
+    static BY_KIND: LazyLock<FxHashMap<Symbol, &'static Row>> =
+        LazyLock::new(|| rows().map(|row| (Symbol::new(row.kind), row)).collect());
+    BY_KIND.get(&kind).copied()
+}
+
+/// The error of an operator that has a row.
+pub fn accuracy(kind: Symbol) -> Option<Accuracy> {
+    row(kind).and_then(|row| row.accuracy.known())
+}
+
+impl Row {
+    /// Its formulas, to be tried in order.
+    pub fn formulas(&self) -> &'static [Formula] {
+        match self.computation {
+            Has(Computation::Formulas(all) | Computation::Both(all, _)) => all,
+            _ => &[],
+        }
+    }
+
+    /// Its recipes, to be tried in order.
+    pub fn recipes(&self) -> &'static [Recipe] {
+        match self.computation {
+            Has(Computation::Recipes(all) | Computation::Both(_, all)) => all,
+            _ => &[],
+        }
+    }
+
+    /// Whether its operand at this position should be a tensor of integers.
+    pub fn takes_integers(&self, index: usize) -> bool {
+        self.drawn().first().is_some_and(|pattern| pattern.chars().nth(index) == Some('w'))
+    }
+
+    /// The operands of random groups, a text for each way to call it.
+    pub fn drawn(&self) -> &'static [&'static str] {
+        self.operands.known().map_or(&[], |operands| operands.drawn)
+    }
+}

@@ -1,0 +1,233 @@
+//! Checks of rows: what is blank, and what contradicts the schemas or another fact.
+
+use super::Fact::{Has, No};
+use super::{Computation, Fact, Row};
+use crate::ops::gradient_table::notation::{self, Role};
+use crate::ops::operator;
+use crate::ops::schema::Schema;
+use crate::symbol::Symbol;
+use crate::types::era::Era;
+
+/// The facts of a row, by the names of their fields.
+pub const FIELDS: [&str; 8] = ["shape", "computation", "fusion", "gradient", "guard", "accuracy", "python", "operands"];
+
+/// A shorter text is no reason.
+const SHORTEST_REASON: usize = 10;
+
+/// The row without one of its facts, as if its field had not been written.
+pub fn blanked(row: &Row, field: &str) -> Row {
+    let mut row = *row;
+    match field {
+        "shape" => row.shape = No(""),
+        "computation" => row.computation = No(""),
+        "fusion" => row.fusion = No(""),
+        "gradient" => row.gradient = No(""),
+        "guard" => row.guard = No(""),
+        "accuracy" => row.accuracy = No(""),
+        "python" => row.python = No(""),
+        "operands" => row.operands = No(""),
+        _ => {}
+    }
+    row
+}
+
+/// What is wrong with a row, a line each: `aten::mish: gradient: …`.
+pub fn complaints(row: &Row) -> Vec<String> {
+    let mut all = Vec::new();
+    let mut say = |field: &str, what: String| all.push(format!("{}: {field}: {what}", row.kind));
+    for (field, reason) in reasons(row) {
+        if reason.is_some_and(|reason| reason.len() < SHORTEST_REASON) {
+            say(field, "the row has neither the fact nor a reason why there is none".to_owned());
+        }
+    }
+    let schemas = schemas(row.kind);
+    if schemas.is_empty() {
+        say("kind", "no list of schemas has it".to_owned());
+    }
+    shape(row, &schemas, &mut say);
+    fusion(row, &schemas, &mut say);
+    gradient(row, &schemas, &mut say);
+    operands(row, &schemas, &mut say);
+    all
+}
+
+/// The reason of each fact that a row lacks.
+fn reasons(row: &Row) -> [(&'static str, Option<&'static str>); FIELDS.len()] {
+    fn reason<T>(fact: &Fact<T>) -> Option<&'static str> {
+        if let No(reason) = fact { Some(reason) } else { None }
+    }
+    [
+        ("shape", reason(&row.shape)),
+        ("computation", reason(&row.computation)),
+        ("fusion", reason(&row.fusion)),
+        ("gradient", reason(&row.gradient)),
+        ("guard", reason(&row.guard)),
+        ("accuracy", reason(&row.accuracy)),
+        ("python", reason(&row.python)),
+        ("operands", reason(&row.operands)),
+    ]
+}
+
+/// The overloads of a kind in all lists.
+fn schemas(kind: &str) -> Vec<&'static Schema> {
+    let operator = operator(Era::V2, Symbol::new(kind));
+    operator.schemas.iter().chain(operator.elsewhere()).collect()
+}
+
+/// Each rule is for some overload, and each overload of 2.15 that makes a tensor has a rule.
+fn shape(row: &Row, schemas: &[&Schema], say: &mut dyn FnMut(&str, String)) {
+    let Has(rules) = row.shape else { return };
+    if rules.is_empty() {
+        say("shape", "there is no rule".to_owned());
+    }
+    for formal in rules.iter().filter_map(|rule| rule.formal()) {
+        if schemas.iter().all(|schema| schema.formal(formal).is_none()) {
+            say("shape", format!("no overload has the formal `{formal}`"));
+        }
+    }
+    let makes = |schema: &&Schema| schema.returns.iter().any(|result| result.ty.is_tensor()) && !schema.is_writing();
+    // No graph has dimensions with names.
+    let is_named = |schema: &&Schema| schema.overload.contains("Dimname");
+    let newest = operator(Era::V2, Symbol::new(row.kind)).schemas.iter();
+    for schema in newest.filter(makes).filter(|schema| !is_named(schema)) {
+        if !rules.iter().any(|rule| rule.formal().is_none_or(|name| schema.formal(name).is_some())) {
+            say("shape", format!("there is no rule for `{}.{}`", schema.kind, schema.overload));
+        }
+    }
+}
+
+/// What is fused is computed, and what is computed says whether it is fused.
+fn fusion(row: &Row, schemas: &[&Schema], say: &mut dyn FnMut(&str, String)) {
+    for fused in row.fusion.known().unwrap_or_default() {
+        for overload in fused.overloads {
+            if schemas.iter().all(|schema| schema.overload != *overload) {
+                say("fusion", format!("there is no overload `{overload}`"));
+            }
+        }
+        let computed = if fused.reduces { !row.recipes().is_empty() } else { !row.formulas().is_empty() };
+        if fused.untaken.is_none() && !computed && row.kind != RANDOM {
+            say("computation", "a fuser level takes it, and there is neither formula nor recipe".to_owned());
+        }
+    }
+    if let Has(Computation::Formulas([]) | Computation::Recipes([])) = row.computation {
+        say("computation", "there is neither formula nor recipe".to_owned());
+    }
+}
+
+/// The only operator that kernels compute without a formula.
+const RANDOM: &str = "aten::rand_like";
+
+/// Formulas can be read, and are those of operands that an overload has.
+fn gradient(row: &Row, schemas: &[&Schema], say: &mut dyn FnMut(&str, String)) {
+    for (head, text) in row.gradient.known().unwrap_or_default() {
+        let body = match notation::body(text) {
+            Ok(body) => body,
+            Err(why) => {
+                say("gradient", format!("{why} in `{text}`"));
+                continue;
+            }
+        };
+        let names = body.lines.iter().filter(|line| line.role == Role::Grad).flat_map(|line| &line.names);
+        for name in names {
+            if schemas.iter().all(|schema| schema.formal(name).is_none()) {
+                say("gradient", format!("no overload has the operand `{name}`"));
+            }
+        }
+        let is_flat = head.split_whitespace().any(|word| word == "none");
+        if is_flat != body.lines.is_empty() {
+            say("gradient", format!("`{head}` has no formula, or one that is none"));
+        }
+    }
+}
+
+/// What is fused is drawn in random groups, with a letter for each operand.
+fn operands(row: &Row, schemas: &[&Schema], say: &mut dyn FnMut(&str, String)) {
+    let Has(operands) = row.operands else { return };
+    let is_fused = row.fusion.known().unwrap_or_default().iter().any(|fused| fused.untaken.is_none());
+    if is_fused && operands.drawn.is_empty() && operands.undrawn.len() < SHORTEST_REASON {
+        say("operands", "random groups have no operands for it, although it is fused".to_owned());
+    }
+    for pattern in operands.drawn {
+        let fits = |schema: &&Schema| pattern.len() <= schema.formals.len();
+        if let Some(letter) = pattern.chars().find(|letter| !LETTERS.contains(*letter)) {
+            say("operands", format!("`{letter}` in `{pattern}` stands for no operand"));
+        } else if !schemas.iter().any(fits) {
+            say("operands", format!("no overload has as many operands as `{pattern}`"));
+        }
+    }
+    for words in operands.called.iter().chain(operands.shaped) {
+        let count = words.split_whitespace().count();
+        if schemas.iter().all(|schema| schema.formals.len() != count) {
+            say("operands", format!("no overload has as many operands as `{words}`"));
+        }
+    }
+}
+
+/// The letters of [`super::Operands::drawn`].
+const LETTERS: &str = "ton1cbdfz=rwp";
+
+#[cfg(test)]
+mod tests {
+    use super::super::{FAMILIES, row, rows};
+    use super::*;
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::path::Path;
+
+    #[test]
+    fn every_row_has_its_facts_and_none_contradicts_another() {
+        let all: Vec<String> = rows().flat_map(complaints).collect();
+        assert!(all.is_empty(), "{}", all.join("\n"));
+        assert!(rows().count() > 300 && FAMILIES.iter().all(|(_, rows)| !rows.is_empty()));
+    }
+
+    #[test]
+    fn a_row_without_any_one_fact_is_reported_by_its_name() {
+        for row in rows() {
+            for field in FIELDS {
+                let found = complaints(&blanked(row, field));
+                let names = |line: &String| line.starts_with(&format!("{}: {field}: ", row.kind));
+                assert!(found.iter().any(names), "{} without {field}: {found:?}", row.kind);
+            }
+        }
+    }
+
+    #[test]
+    fn contradictions_are_reported() {
+        let mish = *row(Symbol::new("aten::mish")).expect("it has a row");
+        let report = |row: Row| complaints(&row).join("; ");
+        let no = "for a test of this file";
+        assert!(report(Row { kind: "aten::mush", ..mish }).contains("no list of schemas"));
+        assert!(report(Row { computation: No(no), ..mish }).contains("neither formula nor recipe"));
+        assert!(report(Row { gradient: Has(&[("2", "grad other = g")]), ..mish }).contains("`other`"));
+        assert!(report(Row { gradient: Has(&[("2", "grad self = g +")]), ..mish }).contains("gradient"));
+        assert!(report(Row { gradient: Has(&[("2 none", "grad self = g")]), ..mish }).contains("one that is none"));
+        let Has(operands) = mish.operands else { panic!("mish is drawn") };
+        let with = |drawn| Row { operands: Has(super::super::Operands { drawn, ..operands }), ..mish };
+        assert!(report(with(&[])).contains("although it is fused"));
+        assert!(report(with(&["x"])).contains("no operand"));
+        assert!(report(with(&["ttt"])).contains("as many operands"));
+    }
+
+    #[test]
+    fn a_kind_has_one_row() {
+        let mut seen = BTreeSet::new();
+        assert!(rows().all(|row| seen.insert(row.kind)), "a kind has two rows");
+    }
+
+    /// A row that takes a field from another row could lack it unnoticed.
+    #[test]
+    fn rows_write_every_field() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/ops/rows");
+        let mut files = 0;
+        for entry in fs::read_dir(folder).expect("the folder of the rows") {
+            let path = entry.expect("an entry").path();
+            if path.to_string_lossy().ends_with("_rows.rs") {
+                files += 1;
+                let text = fs::read_to_string(&path).expect("a text");
+                assert!(!text.lines().any(|line| line.trim_start().starts_with("..")), "{}", path.display());
+            }
+        }
+        assert_eq!(files, FAMILIES.len());
+    }
+}

@@ -1,0 +1,119 @@
+//! The words that rows are written in.
+
+pub(super) use super::Computation::{Both, Formulas, Recipes};
+pub(super) use super::Fact::{Has, No};
+use super::{Accuracy, Error, Operands};
+pub(super) use crate::ops::formulas::Typing::{
+    Cast, Chosen, Compared, FloatPromoted, Kept, Like, Named, Predicate, Promoted, Real,
+};
+pub(super) use crate::ops::formulas::When::*;
+pub(super) use crate::ops::formulas::{all, floats, integers, numbers};
+pub(super) use crate::ops::fusion_rules::{fused, unfused};
+pub(super) use crate::ops::guard_rules::{Settled, WITH_NUMBERS, but_for, kept, redundant};
+pub(super) use crate::ops::shape_rules::{Element as E, ONLY_SIZES, RANK, RANKS, RUN, SIZES, Shape as S, sized};
+
+/// Overloads without a name.
+pub(super) const PLAIN: &[&str] = &[""];
+/// A tensor with a tensor, a tensor with a number.
+pub(super) const BOTH: &[&str] = &["Tensor", "Scalar"];
+
+// ---- reasons
+
+/// No guard becomes redundant, and nothing is recorded.
+pub(super) const STAYS: &str = "PyTorch keeps guards after it, and records nothing around it";
+/// There is nothing to differentiate.
+pub(super) const INTEGRAL: &str = "its results are not floating point";
+/// It is left outside of differentiable subgraphs.
+pub(super) const NO_FORMULA: &str = "there is no formula for its gradient yet";
+/// There is a formula, but none with accurate last digits in vector code.
+pub(super) const UNKNOWN: &str = "it has no formula that is both accurate and branch-free";
+/// Integers alone.
+pub(super) const NO_INTEGERS: &str = "it has no formula for integers";
+/// No computation.
+pub(super) const A_VIEW: &str = "a view computes no element";
+/// Kernels of reductions are made from recipes.
+pub(super) const NO_RECIPE: &str = "no recipe describes it, so the interpreter runs it";
+/// Elementwise, and in no kernel.
+pub(super) const UNFUSED: &str = "no fuser level takes it, so the interpreter runs it";
+
+// ---- accuracy
+
+/// It moves, selects or compares.
+pub(super) const fn exact() -> Accuracy {
+    Accuracy { error: Error::Exact, addend: None, subtracts: false, in_any_order: false, squares: false }
+}
+
+/// It errs by so many units in the last place.
+pub(super) const fn units(units: f64) -> Accuracy {
+    Accuracy { error: Error::Units(units), ..exact() }
+}
+
+/// It sums.
+pub(super) const fn sums() -> Accuracy {
+    Accuracy { error: Error::Sum, ..exact() }
+}
+
+impl Accuracy {
+    /// It adds this operand last, or sums its elements.
+    pub(super) const fn adding(self, operand: usize) -> Accuracy {
+        Accuracy { addend: Some(operand), ..self }
+    }
+
+    /// It subtracts within its computation.
+    pub(super) const fn subtracting(self) -> Accuracy {
+        Accuracy { subtracts: true, ..self }
+    }
+
+    /// It sums in an unspecified order.
+    pub(super) const fn in_any_order(self) -> Accuracy {
+        Accuracy { in_any_order: true, ..self }
+    }
+
+    /// It sums squares.
+    pub(super) const fn squaring(self) -> Accuracy {
+        Accuracy { squares: true, ..self }
+    }
+}
+
+// ---- modules
+
+/// Spelled as a function of `torch`.
+pub(super) const TORCH: &str = "torch";
+/// Spelled as a function of `torch.nn.functional`, which is itself compiled.
+pub(super) const FUNCTIONAL: &str = "torch.nn.functional";
+/// Spelled as a function of `torch.functional`.
+pub(super) const PLAIN_FUNCTIONAL: &str = "torch.functional";
+
+// ---- operands
+
+/// Those that the tests generate from the schema.
+pub(super) const GENERATED: Operands = Operands { drawn: &[], undrawn: "", called: &[], shaped: &[] };
+
+/// Those of nodes in random groups, a letter each.
+pub(super) const fn drawn(drawn: &'static [&'static str]) -> Operands {
+    Operands { drawn, ..GENERATED }
+}
+
+impl Operands {
+    /// Random groups draw none, for this reason.
+    pub(super) const fn undrawn(self, undrawn: &'static str) -> Operands {
+        Operands { undrawn, ..self }
+    }
+
+    /// Calls with these operands, a word each.
+    pub(super) const fn called(self, called: &'static [&'static str]) -> Operands {
+        Operands { called, ..self }
+    }
+
+    /// Calls with these operands, for shapes only.
+    pub(super) const fn shaped(self, shaped: &'static [&'static str]) -> Operands {
+        Operands { shaped, ..self }
+    }
+}
+
+// ---- formulas
+
+/// The maximum of integers and of bools.
+pub(super) const MAX: &str = "a > b ? a : b";
+/// The minimum of integers and of bools.
+pub(super) const MIN: &str = "a < b ? a : b";
