@@ -1,8 +1,8 @@
 //! The column of the operator table for operators that can be part of a pointwise kernel.
 //!
-//! A row names elementwise overloads of the kind of its [`super::rows::Row`]. Level 1 is the set of PyTorch's legacy
-//! fuser, in 1.3 as in 2.x except `aten::logit`, which came later. Level 2 adds pointwise operators
-//! that PyTorch's fuser leaves out without necessity, and reductions.
+//! A row names elementwise overloads of the kind of its [`super::rows::Row`]. Level 1 is the set of
+//! PyTorch's legacy fuser, in 1.3 as in 2.x except `aten::logit`, which came later. Level 2 adds
+//! pointwise operators that PyTorch's fuser leaves out without necessity, and reductions.
 
 use super::recipes::recipes;
 use super::rows::row;

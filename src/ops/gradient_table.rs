@@ -1,8 +1,8 @@
 //! The column of the operator table for gradients.
 //!
-//! The table is text: in the rows of [`super::rows`], and for other families `ops/gradients.txt` and
-//! the files next to it. The head of that file defines
-//! the format of rows, [`notation`] that of formulas.
+//! The table is text: in the rows of [`super::rows`], and for other families `ops/gradients.txt`
+//! and the files next to it. The head of that file defines the format of rows, [`notation`] that of
+//! formulas.
 //!
 //! Parsing a formula creates nodes in PyTorch's order, so that recorded backward graphs compare
 //! equal.

@@ -116,7 +116,8 @@ pub enum Error {
 /// The operands that tests call it with.
 #[derive(Clone, Copy, Debug)]
 pub struct Operands {
-    /// The operands of nodes in random groups, a letter each: see `tools/opt/tests/random_groups.rs`.
+    /// The operands of nodes in random groups, a letter each: see
+    /// `tools/opt/tests/random_groups.rs`.
     pub drawn: &'static [&'static str],
     /// The reason why random groups draw none, if it is fused nevertheless.
     pub undrawn: &'static str,

@@ -124,7 +124,9 @@ fn pairs(call: &Call<'_>) -> Option<Extent> {
 
 /// Two tensors broadcast together, of which the last dimension or `dim` is reduced.
 fn pairwise(call: &Call<'_>) -> Option<Extent> {
-    let mut sizes = broadcast_two(&call.sizes_of("x1")?, &call.sizes_of("x2")?);
+    let mut tensors = call.schema.formals.iter().filter(|formal| formal.ty.is_tensor());
+    let [first, second] = [tensors.next()?.name, tensors.next()?.name];
+    let mut sizes = broadcast_two(&call.sizes_of(first)?, &call.sizes_of(second)?);
     let dim = match call.schema.formal("dim") {
         Some(_) => call.int(&["dim"])?,
         // Up to 1.4 distances reduce the second dimension.

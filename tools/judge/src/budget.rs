@@ -41,8 +41,8 @@ const INPUT_RUNS: u64 = 4;
 /// has at most where there is no discontinuity.
 const SHORT: (f64, f64) = (0.25, 0.7);
 
-/// The error model of operators whose families have no rows yet, see [`rows`]. Operators that are not
-/// listed err by two units.
+/// The error model of operators whose families have no rows yet, see [`rows`]. Operators that are
+/// not listed err by two units.
 const MODEL: &[(Error, &[&str])] = &[
     (
         Error::Exact,
@@ -136,8 +136,8 @@ const SUMMING: &[&str] = &[
 /// these overflow, one way to compute them gives a number, another an infinity, zeros or NaN.
 const SQUARING: &[&str] = &["aten::group_norm", "aten::instance_norm"];
 
-/// The error model of an operator. An in-place operator errs as its out-of-place form, and no more is
-/// assumed of it.
+/// The error model of an operator. An in-place operator errs as its out-of-place form, and no more
+/// is assumed of it.
 pub fn accuracy(kind: Symbol) -> Accuracy {
     if let Some(known) = rows::accuracy(kind) {
         return known;

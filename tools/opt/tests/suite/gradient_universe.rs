@@ -99,8 +99,8 @@ const ROUNDED: &[&str] = &[
     "aten::_fake_quantize_per_tensor_affine_cachemask_tensor_qparams",
 ];
 
-/// Gradients of 1.3 that are NaN where the result is 0, as for rows of one element. Recorded gradients
-/// cover them (`--test suite gradient_releases`).
+/// Gradients of 1.3 that are NaN where the result is 0, as for rows of one element. Recorded
+/// gradients cover them (`--test suite gradient_releases`).
 const OF_ROOTS: &[&str] = &["aten::std", "aten::std_mean"];
 
 /// Operators whose gradients have no gradient, in eager mode or here.

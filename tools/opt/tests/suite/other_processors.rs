@@ -17,8 +17,8 @@ use std::process::Command;
 const CROSS: &str = "aarch64-linux-gnu-gcc";
 const QEMU: &str = "qemu-aarch64";
 
-/// Calls of the elementwise functions of floats, from the rows of the operator table: every operator
-/// with a formula that gives floats of floats, on the operands that random groups have.
+/// Calls of the elementwise functions of floats, from the rows of the operator table: every
+/// operator with a formula that gives floats of floats, on the operands that random groups have.
 fn calls() -> Vec<(&'static str, String)> {
     let gives_floats = |row: &&Row| {
         let is_float = |formula: &Formula| {

@@ -43,11 +43,11 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::LazyLock;
 
-/// Operators and their operands, from the rows of the operator table. A letter stands for an operand:
-/// `t` a tensor, `o` a tensor or a number, `n` a number, `1` a scale, `c` a bound or None, `b` bools,
-/// `d` an element type, `f` false, `z` None, `=` the previous operand, `r` usually floating point and
-/// `w` usually integers, because PyTorch refuses others, `p` numbers above 0: `lgamma` is known to
-/// lose digits near its zeros below 0.
+/// Operators and their operands, from the rows of the operator table. A letter stands for an
+/// operand: `t` a tensor, `o` a tensor or a number, `n` a number, `1` a scale, `c` a bound or None,
+/// `b` bools, `d` an element type, `f` false, `z` None, `=` the previous operand, `r` usually
+/// floating point and `w` usually integers, because PyTorch refuses others, `p` numbers above 0:
+/// `lgamma` is known to lose digits near its zeros below 0.
 static OPERATORS: LazyLock<Vec<(&str, &str)>> = LazyLock::new(|| {
     let each = |row: &'static Row| row.drawn().iter().map(|pattern| (row.kind, *pattern));
     rows().flat_map(each).collect()
