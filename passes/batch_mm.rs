@@ -41,7 +41,7 @@ use jitopt_core::ops::rules::{Carries, Effect};
 use jitopt_core::pass::{PassContext, PassError, PassInfo, PassOption};
 use jitopt_core::symbol::{Symbol, prim};
 use jitopt_core::types::{Dim, Type};
-use jitopt_core::{graph_dump, graph_update, planted};
+use jitopt_core::{graph_dump, graph_update};
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
 
@@ -106,8 +106,7 @@ fn is_product(graph: &Graph, node: Node) -> bool {
 
 /// Whether neither the factors of a product nor the product are written to.
 fn is_quiet(graph: &Graph, db: &AliasDb, product: Node) -> bool {
-    let quiet = graph.inputs(product).chain(graph.outputs(product)).all(|value| !db.has_writers(value));
-    planted!("batch-mm.writers", quiet, "ignored" => true)
+    graph.inputs(product).chain(graph.outputs(product)).all(|value| !db.has_writers(value))
 }
 
 // ---- trees
@@ -147,7 +146,7 @@ impl Trees {
     /// other reader.
     fn part(&self, graph: &Graph, value: Value, user: Node) -> Option<(Node, Part)> {
         let node = graph.definer(value).filter(|&node| graph.block_of(node) == graph.block_of(user))?;
-        let alone = planted!("batch-mm.alone", graph.single_use(value).is_some(), "ignored" => true);
+        let alone = graph.single_use(value).is_some();
         self.nodes.get(&node).filter(|_| alone).map(|part| (node, *part))
     }
 
@@ -162,9 +161,9 @@ impl Trees {
         let [left, right] = [0, 1].map(|i| graph.input(node, i));
         let Some((a, left_part)) = self.part(graph, left, node) else { return };
         let Some((b, right_part)) = self.part(graph, right, node) else { return };
-        let why = if planted!("batch-mm.alpha", !is_one(graph, graph.input(node, 2)), "ignored" => false) {
+        let why = if !is_one(graph, graph.input(node, 2)) {
             "a side of the sum is scaled"
-        } else if planted!("batch-mm.types", differ(graph.ty(left), graph.ty(right)), "ignored" => false) {
+        } else if differ(graph.ty(left), graph.ty(right)) {
             "the sum promotes or broadcasts a side"
         } else {
             for part in [a, b] {
@@ -199,14 +198,12 @@ fn reduce(graph: &mut Graph, root: Node) {
             right.push(graph.input(node, 1));
         } else if is(graph, node, "aten::t", 1) {
             let [a, b] = [0, 1].map(|i| graph.input(operands[0], i));
-            let (a, b) = planted!("batch-mm.transposed", (b, a), "not-swapped" => (a, b));
-            left.push(transpose(graph, a, root));
-            right.push(transpose(graph, b, root));
+            left.push(transpose(graph, b, root));
+            right.push(transpose(graph, a, root));
         } else {
             work.extend(operands);
         }
     }
-    let (left, right) = planted!("batch-mm.halves", (left, right), "swapped" => (right, left));
     let operands: Vec<Value> = left.into_iter().chain(right).collect();
     let old = graph.output(root, 0);
     let reduced = graph.create_op(prim::MM_TREE_REDUCE, &operands, graph.ty(old));
@@ -269,7 +266,7 @@ impl Sides {
     fn groups(&self, graph: &Graph, block: Block) -> Groups {
         let (mut groups, mut at) = (Groups::new(), FxHashMap::default());
         for node in graph.nodes(block) {
-            if planted!("batch-mm.raises", self.db.has_side_effects(node), "ignored" => false) {
+            if self.db.has_side_effects(node) {
                 at.clear();
             }
             if !is_product(graph, node) {
@@ -300,8 +297,7 @@ impl Sides {
         for &product in &products[1..] {
             let other = graph.input(product, 1 - side);
             let mut needed = Vec::new();
-            if planted!("batch-mm.depends", self.may_precede(graph, other, first, &mut known, &mut needed), "ignored" => true)
-            {
+            if self.may_precede(graph, other, first, &mut known, &mut needed) {
                 found.products.push(product);
                 found.needed.extend(needed);
             }
@@ -359,7 +355,7 @@ impl Sides {
         plain
             && operator.rule.effect == Effect::None
             && !operator.may_write(operator.resolve(&operands).schema())
-            && !planted!("batch-mm.moved", self.db.node_has_writers(graph, node), "ignored" => false)
+            && !self.db.node_has_writers(graph, node)
     }
 }
 
@@ -378,8 +374,7 @@ fn batch(graph: &mut Graph, side: usize, found: &Batch) {
     let operands: Vec<Value> = [factor].into_iter().chain(others).collect();
     let batched = graph.create(prim::MM_BATCH_SIDE);
     graph.set_inputs(batched, operands.into_iter());
-    let written = planted!("batch-mm.side", side, "other" => 1 - side);
-    graph.set_attribute(batched, Symbol::new("side"), Attribute::Int(written as i64));
+    graph.set_attribute(batched, Symbol::new("side"), Attribute::Int(side as i64));
     graph.insert_before(first, batched);
     for &product in &found.products {
         let old = graph.output(product, 0);

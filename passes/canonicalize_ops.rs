@@ -32,7 +32,7 @@ use jitopt_core::tensor::promotion::{join, stands_for_number};
 use jitopt_core::tensor::{Kind, Scalar};
 use jitopt_core::types::release::Release;
 use jitopt_core::types::{DType, Simple, TensorType, Type};
-use jitopt_core::{graph_dump, graph_update, planted};
+use jitopt_core::{graph_dump, graph_update};
 
 /// The registry entry.
 pub const PASS: PassInfo = PassInfo {
@@ -97,15 +97,14 @@ fn number(graph: &Graph, db: &AliasDb, node: Node, trusting: bool) -> Option<(At
     let (x, ty) = (graph.ty(x).as_tensor()?, graph.ty(constant).as_tensor()?);
     let dtype = ty.dtype.filter(|&dtype| dtype != DType::Bool)?;
     let Some(Some(Attribute::Tensor(text))) = graph.constant(constant) else { return None };
-    let exact =
-        planted!("canonicalize-ops.exact", trusting || prints_all_elements(text, Some(dtype)), "ignored" => true);
-    let quiet = planted!("canonicalize-ops.writers", !db.has_writers(constant), "ignored" => true);
+    let exact = trusting || prints_all_elements(text, Some(dtype));
+    let quiet = !db.has_writers(constant);
     if ty.rank() != Some(0) || !exact || !quiet {
         return None;
     }
     let value = literal_values::constant(graph, &Environment::default(), graph.definer(constant)?).ok()?;
     let number = value.tensor()?.item();
-    let keeps = planted!("canonicalize-ops.keeps", keeps_dtype(x, dtype, number), "ignored" => true);
+    let keeps = keeps_dtype(x, dtype, number);
     (trusting || keeps).then(|| literal(number, graph.release()))?
 }
 
@@ -150,7 +149,7 @@ impl Chunk {
         let unpack = graph.user(graph.single_use(graph.single_output(node)?)?);
         let [_, chunks, dim] = graph.inputs(node).collect::<Vec<Value>>()[..] else { return None };
         let (chunks, dim) = (graph.constant_int(chunks)?, graph.constant_int(dim)?);
-        let whole = planted!("canonicalize-ops.chunks", graph.num_outputs(unpack) as i64 == chunks, "ignored" => true);
+        let whole = graph.num_outputs(unpack) as i64 == chunks;
         (graph.kind(unpack) == prim::LIST_UNPACK && whole && chunks > 0).then_some(Chunk { node, unpack, chunks, dim })
     }
 
@@ -159,8 +158,7 @@ impl Chunk {
         let chunk = graph.create(prim::CONSTANT_CHUNK);
         graph.add_input(chunk, graph.input(self.node, 0));
         graph.set_attribute(chunk, attr::CHUNKS, Attribute::Int(self.chunks));
-        let dim = planted!("canonicalize-ops.dim", self.dim, "first" => 0, "negated" => -self.dim);
-        graph.set_attribute(chunk, attr::DIM, Attribute::Int(dim));
+        graph.set_attribute(chunk, attr::DIM, Attribute::Int(self.dim));
         graph.insert_before(self.node, chunk);
         let pieces: Vec<Value> = graph.outputs(self.unpack).collect();
         for old in pieces {

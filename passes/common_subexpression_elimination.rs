@@ -25,7 +25,7 @@ use jitopt_core::pass::{PassContext, PassError, PassInfo};
 use jitopt_core::symbol::prim;
 use jitopt_core::types::release::Release;
 use jitopt_core::types::{Type, TypeKind};
-use jitopt_core::{graph_dump, graph_update, planted};
+use jitopt_core::{graph_dump, graph_update};
 use rustc_hash::{FxHashSet, FxHasher};
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
@@ -155,7 +155,7 @@ impl Walk {
                 continue;
             };
             scope.cursor = graph.next(node);
-            if planted!("cse.blocks", graph.num_blocks(node) > 0, "merged" => false) {
+            if graph.num_blocks(node) > 0 {
                 scope.owner = Some((node, 0));
             } else if self.may_merge(graph, node) {
                 self.visit(graph, cx, node);
@@ -172,8 +172,7 @@ impl Walk {
         if self.scopes.is_empty() {
             return;
         }
-        let added = planted!("cse.scope", scope.added, "kept" => Vec::new(), "last-kept" => but_last(scope.added));
-        for (hash, node) in added {
+        for (hash, node) in scope.added {
             if let Ok(entry) = self.table.find_entry(spread(hash), |&(_, n)| n == node) {
                 entry.remove();
             }
@@ -189,16 +188,9 @@ impl Walk {
             return false;
         }
         let operator = ops::operator(graph.era, kind);
-        planted!("cse.effects", !operator.has_side_effects(), "ignored" => true)
-            && planted!("cse.random", is_deterministic(graph, node, operator), "ignored" => true)
-            && planted!(
-                "cse.writers", !self.db.node_has_writers(graph, node),
-                "ignored" => true,
-                "of-first" => graph.inputs(node).next().is_none_or(|v| !self.db.reaches_writers(v)),
-                "of-operands" => graph.inputs(node).all(|v| !self.db.reaches_writers(v)),
-                "of-results" => graph.outputs(node).all(|v| !self.db.reaches_writers(v)),
-                "not-inside" => graph.inputs(node).chain(graph.outputs(node)).all(|v| !self.db.has_writers(v)),
-            )
+        !operator.has_side_effects()
+            && is_deterministic(graph, node, operator)
+            && !self.db.node_has_writers(graph, node)
     }
 
     fn visit(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) {
@@ -211,7 +203,7 @@ impl Walk {
             }
             return;
         };
-        if planted!("cse.sharing", !self.may_share_memory(graph, node, existing), "ignored" => false) {
+        if !self.may_share_memory(graph, node, existing) {
             // Two reads of a submodule are the same object in any case.
             let is_object = |value| matches!(graph.ty(value).kind(), TypeKind::Class(_) | TypeKind::Interface(_));
             if !graph.outputs(node).all(is_object) {
@@ -227,20 +219,12 @@ impl Walk {
         graph_update!("Replacing\n{}with\n{}", line(graph, node), line(graph, existing));
         cx.did(graph, "nodes-merged", node);
         let count = graph.num_outputs(node);
-        for i in planted!("cse.outputs", 0..count, "first-only" => 0..count.min(1)) {
-            let other = planted!(
-                "cse.output", i,
-                "reversed" => count - 1 - i, "first" => 0, "next" => (i + 1) % count
-            );
-            let (old, new) = (graph.output(node, i), graph.output(existing, other));
-            planted!("cse.stand-ins", self.stand_ins.note(&self.db, old, new), "forgotten" => ());
-            planted!(
-                "cse.direction", graph.replace_all_uses(old, new),
-                "back" => graph.replace_all_uses(new, old),
-                "none" => (),
-            );
+        for i in 0..count {
+            let (old, new) = (graph.output(node, i), graph.output(existing, i));
+            self.stand_ins.note(&self.db, old, new);
+            graph.replace_all_uses(old, new);
         }
-        planted!("cse.erased", graph.erase(node), "existing" => graph.erase(existing));
+        graph.erase(node);
     }
 
     /// Whether a value may be visible through the results of the graph. PyTorch 1.3.1 leaves two
@@ -250,9 +234,7 @@ impl Walk {
     fn may_show(&self, graph: &Graph, value: Value) -> bool {
         let asks = (Release(1, 1)..Release(1, 5)).contains(&graph.release());
         let closed = asks && graph.ty(value).is_mutable() && is_closed(graph, value);
-        closed
-            || self.stand_ins.returned.contains(&value)
-            || planted!("cse.shown", self.db.may_alias_graph_output(value), "never" => false)
+        closed || self.stand_ins.returned.contains(&value) || self.db.may_alias_graph_output(value)
     }
 
     /// Whether a new tensor is stored where the caller finds it, such as in a list that is a param.
@@ -279,10 +261,7 @@ impl Walk {
                 };
                 !(shown(node) && shown(existing))
             }
-            false => planted!(
-                "cse.across", pairs.all(|(a, b)| self.stand_ins.safe(&self.db, a, b)),
-                "always" => true, "any" => pairs.any(|(a, b)| self.stand_ins.safe(&self.db, a, b)),
-            ),
+            false => pairs.all(|(a, b)| self.stand_ins.safe(&self.db, a, b)),
         }
     }
 }
@@ -318,30 +297,18 @@ pub(crate) fn is_deterministic(graph: &Graph, node: Node, operator: &Operator) -
         let types: Vec<_> = graph.inputs(node).map(|value| graph.ty(value)).collect();
         operator.nondeterminism(operator.resolve_erased(&types).schema())
     };
-    let off = |i: usize| {
-        graph.inputs(node).nth(i).is_some_and(|value| {
-            planted!(
-                "cse.off", graph.constant_int(value) == Some(0),
-                "on" => graph.constant_int(value) == Some(1),
-                "any" => graph.constant_int(value).is_some(),
-            )
-        })
-    };
+    let off = |i: usize| graph.inputs(node).nth(i).is_some_and(|value| graph.constant_int(value) == Some(0));
     match exact {
         Nondeterminism::Deterministic => true,
-        Nondeterminism::UnlessFalse(i) => {
-            planted!("cse.unless-false", off(i), "ignored" => true)
-        }
-        Nondeterminism::UnlessZero(i) => {
-            planted!("cse.unless-zero", off(i) || is_zero(graph, node, i), "ignored" => true)
-        }
-        Nondeterminism::Undefined | Nondeterminism::Always => planted!("cse.always-random", false, "merged" => true),
+        Nondeterminism::UnlessFalse(i) => off(i),
+        Nondeterminism::UnlessZero(i) => off(i) || is_zero(graph, node, i),
+        Nondeterminism::Undefined | Nondeterminism::Always => false,
     }
 }
 
 fn is_zero(graph: &Graph, node: Node, i: usize) -> bool {
     let constant = graph.inputs(node).nth(i).and_then(|value| graph.constant(value)).flatten();
-    matches!(constant, Some(Attribute::Float(float)) if planted!("cse.zero", float.value == 0.0, "below-1" => float.value < 1.0))
+    matches!(constant, Some(Attribute::Float(float)) if float.value == 0.0)
 }
 
 /// The table takes the bucket from the low bits of a hash and the tag from the high bits.
@@ -352,64 +319,24 @@ fn spread(hash: u32) -> u64 {
 /// A hash that is equal for nodes that compute the same. Hash hits are confirmed by [`same`].
 pub(crate) fn hash(graph: &Graph, node: Node) -> u64 {
     let mut hasher = FxHasher::default();
-    planted!("cse.kind", graph.kind(node).hash(&mut hasher), "ignored" => ());
-    planted!(
-        "cse.operands", graph.inputs(node).for_each(|value| value.hash(&mut hasher)),
-        "ignored" => (),
-        "commuted" => (),
-        "but-first" => graph.inputs(node).skip(1).for_each(|value| value.hash(&mut hasher)),
-        "but-last" => but_last(graph.inputs(node)).iter().for_each(|value| value.hash(&mut hasher)),
-        "first" => graph.inputs(node).take(1).for_each(|value| value.hash(&mut hasher)),
-        "first-two" => graph.inputs(node).take(2).for_each(|value| value.hash(&mut hasher)),
-    );
-    planted!(
-        "cse.types", graph.outputs(node).for_each(|value| graph.ty(value).hash(&mut hasher)),
-        "ignored" => (),
-        "count" => graph.num_outputs(node).hash(&mut hasher),
-    );
+    graph.kind(node).hash(&mut hasher);
+    graph.inputs(node).for_each(|value| value.hash(&mut hasher));
+    graph.outputs(node).for_each(|value| graph.ty(value).hash(&mut hasher));
     // The order of attributes does not count.
     let attributes = graph.attributes(node).iter();
     let sum =
         attributes.fold(0u64, |sum, (name, value)| sum.wrapping_add((name.index() as u64) << 32 ^ value.hash_key()));
-    planted!("cse.attributes", sum.hash(&mut hasher), "ignored" => (), "names" => ());
+    sum.hash(&mut hasher);
     hasher.finish()
 }
 
 /// Whether two nodes compute the same.
 pub(crate) fn same(graph: &Graph, a: Node, b: Node) -> bool {
     let types = |node| graph.outputs(node).map(|value| graph.ty(value));
-    planted!("cse.kind", graph.kind(a) == graph.kind(b), "ignored" => true)
-        && planted!(
-            "cse.operands", graph.inputs(a).eq(graph.inputs(b)),
-            "ignored" => graph.num_inputs(a) == graph.num_inputs(b),
-            "commuted" => sorted(graph.inputs(a)) == sorted(graph.inputs(b)),
-            "but-first" => graph.inputs(a).skip(1).eq(graph.inputs(b).skip(1)),
-            "but-last" => but_last(graph.inputs(a)) == but_last(graph.inputs(b)),
-            "first" => graph.inputs(a).take(1).eq(graph.inputs(b).take(1)),
-            "first-two" => graph.inputs(a).take(2).eq(graph.inputs(b).take(2)),
-        )
-        && planted!(
-            "cse.types", types(a).eq(types(b)),
-            "ignored" => true,
-            "count" => graph.num_outputs(a) == graph.num_outputs(b),
-        )
-        && planted!("cse.attributes", same_attributes(graph, a, b),
-            "ignored" => true,
-            "names" => graph.attributes(a).iter().map(|(name, _)| name).eq(graph.attributes(b).iter().map(|(name, _)| name)))
-}
-
-#[cfg(feature = "mutants")]
-fn but_last<T>(all: impl IntoIterator<Item = T>) -> Vec<T> {
-    let mut all: Vec<T> = all.into_iter().collect();
-    all.pop();
-    all
-}
-
-#[cfg(feature = "mutants")]
-fn sorted(values: impl Iterator<Item = Value>) -> Vec<Value> {
-    let mut all: Vec<Value> = values.collect();
-    all.sort_unstable();
-    all
+    graph.kind(a) == graph.kind(b)
+        && graph.inputs(a).eq(graph.inputs(b))
+        && types(a).eq(types(b))
+        && same_attributes(graph, a, b)
 }
 
 fn same_attributes(graph: &Graph, a: Node, b: Node) -> bool {

@@ -79,14 +79,6 @@ pub const PASS: PassInfo = PassInfo {
     file: file!(),
 };
 
-/// The sources of the submodules that have mutant sites.
-#[cfg(feature = "mutants")]
-pub(crate) const TEXTS: &[&str] = &[
-    include_str!("commute_sum_to_size/carrying.rs"),
-    include_str!("commute_sum_to_size/joined_sums.rs"),
-    include_str!("commute_sum_to_size/broadcasting.rs"),
-];
-
 fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     graph_dump!("Before moving sums", graph);
     all(graph, cx);

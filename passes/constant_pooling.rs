@@ -23,7 +23,7 @@ use hashbrown::HashTable;
 use jitopt_core::ir::{Graph, Node};
 use jitopt_core::pass::{PassContext, PassError, PassInfo};
 use jitopt_core::symbol::prim;
-use jitopt_core::{graph_dump, graph_update, planted};
+use jitopt_core::{graph_dump, graph_update};
 
 /// The registry entry.
 pub const PASS: PassInfo = PassInfo {
@@ -53,13 +53,7 @@ pub(crate) fn pool(graph: &mut Graph, cx: &mut PassContext<'_>) {
     let mut table: HashTable<(u64, Node)> = HashTable::with_capacity(constants.len());
     for node in constants {
         let hash = hash(graph, node);
-        let equal = |other| {
-            planted!(
-                "pooling.equal", same(graph, node, other),
-                "same-type" => graph.ty(graph.output(node, 0)) == graph.ty(graph.output(other, 0)),
-            )
-        };
-        let hash = planted!("pooling.equal", hash, "same-type" => 0);
+        let equal = |other| same(graph, node, other);
         let found = table.find(hash, |&(h, other)| h == hash && equal(other)).map(|&(_, other)| other);
         let Some(existing) = found else {
             // A constant that a gate keeps in place may be out of scope where its duplicates stand.
@@ -69,26 +63,15 @@ pub(crate) fn pool(graph: &mut Graph, cx: &mut PassContext<'_>) {
             continue;
         };
         let (old, new) = (graph.output(node, 0), graph.output(existing, 0));
-        let safe = planted!(
-            "pooling.aliasing", is_none(graph, node) || stand_ins.safe(&db, old, new),
-            "ignored" => true,
-            "of-first" => !db.has_writers(new),
-            "of-second" => !db.has_writers(old),
-            "writers-only" => !db.has_writers(new) && !db.has_writers(old),
-            "escapes-only" => !db.escapes_scope(new) || !db.escapes_scope(old),
-        );
+        let safe = is_none(graph, node) || stand_ins.safe(&db, old, new);
         if !safe {
             cx.missed(graph, "constants-merged", node, || "a write to one of the two could tell them apart".to_owned());
         } else if cx.may("constants-merged") {
             graph_update!("Pooling %{} into %{}", graph.name(old), graph.name(new));
             cx.did(graph, "constants-merged", node);
-            planted!("pooling.stand-ins", stand_ins.note(&db, old, new), "forgotten" => ());
-            planted!(
-                "pooling.direction", graph.replace_all_uses(old, new),
-                "back" => graph.replace_all_uses(new, old),
-                "none" => (),
-            );
-            planted!("pooling.erased", graph.erase(node), "existing" => graph.erase(existing));
+            stand_ins.note(&db, old, new);
+            graph.replace_all_uses(old, new);
+            graph.erase(node);
         }
     }
 }
@@ -111,7 +94,7 @@ fn move_to_front(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) -> boo
     let allowed = cx.may("constants-moved");
     if allowed {
         cx.did(graph, "constants-moved", node);
-        planted!("pooling.place", graph.move_before(node, first), "stays" => ());
+        graph.move_before(node, first);
     }
     allowed
 }

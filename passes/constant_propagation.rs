@@ -52,7 +52,7 @@ use jitopt_core::tensor::Tensor;
 use jitopt_core::tensor::layout::with_most_elements;
 use jitopt_core::tensor::promotion::stands_for_number;
 use jitopt_core::types::{Type, TypeKind};
-use jitopt_core::{graph_dump, graph_update, planted};
+use jitopt_core::{graph_dump, graph_update};
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
 
@@ -204,10 +204,7 @@ impl Folder {
         graph_update!("Taking a branch of the If on %{}", graph.name(graph.input(node, 0)));
         cx.did(graph, "branches-taken", node);
         self.changed = true;
-        let taken = planted!(
-            "propagation.branch", usize::from(!condition.truth()),
-            "other" => usize::from(condition.truth()), "first" => 0
-        );
+        let taken = usize::from(!condition.truth());
         let block = graph.node_block(node, taken);
         steps.push(Step::Taken { node, block, anchor });
         steps.push(Step::Walk { cursor: graph.first(block), anchor: anchor.or(Some(node)) });
@@ -217,14 +214,14 @@ impl Folder {
     fn never_runs(&mut self, graph: &Graph, node: Node) -> bool {
         let trips = self.known(graph, graph.input(node, 0));
         let starts = self.known(graph, graph.input(node, 1)).and_then(|value| value.scalar());
-        let none = matches!(trips, Some(IValue::Int(n)) if planted!("propagation.trips", n <= 0, "one" => n <= 1));
-        none || planted!("propagation.starts", starts.is_some_and(|scalar| !scalar.truth()), "any" => starts.is_some())
+        let none = matches!(trips, Some(IValue::Int(n)) if n <= 0);
+        none || starts.is_some_and(|scalar| !scalar.truth())
     }
 
     fn remove_loop(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) {
         let removed = cx.rewrite(graph, "loops-removed", node, |graph| {
             for i in 0..graph.num_outputs(node) {
-                let start = planted!("propagation.start", graph.input(node, i + 2), "first" => graph.input(node, 2));
+                let start = graph.input(node, i + 2);
                 graph.replace_all_uses(graph.output(node, i), start);
             }
             graph.erase(node);
@@ -238,7 +235,7 @@ impl Folder {
         for i in (0..graph.num_outputs(node)).rev() {
             let [a, b] = blocks.map(|block| graph.input(graph.return_node(block), i));
             let output = graph.output(node, i);
-            let equal = planted!("propagation.same", a == b, "any" => graph.ty(a) == graph.ty(b) && !graph.is_param(a) && graph.block_of(graph.definer(a).unwrap_or(node)) != Some(blocks[0]));
+            let equal = a == b;
             if !equal && !self.is_equal_constant(graph, [a, b], output) {
                 continue;
             }
@@ -257,7 +254,7 @@ impl Folder {
     fn is_equal_constant(&self, graph: &Graph, values: [Value; 2], output: Value) -> bool {
         let [Some(a), Some(b)] = values.map(|value| graph.definer(value)) else { return false };
         graph.kind(a) == prim::CONSTANT
-            && planted!("propagation.equal-constants", same(graph, a, b), "any" => graph.kind(b) == prim::CONSTANT && graph.ty(values[0]) == graph.ty(values[1]))
+            && same(graph, a, b)
             && self.may_be_shared(graph, output)
             && self.db.as_ref().is_none_or(|db| !db.has_writers(output))
     }
@@ -268,7 +265,7 @@ impl Folder {
         let (param_node, return_node) = (graph.param_node(body), graph.return_node(body));
         for i in (0..graph.num_outputs(node)).rev() {
             let param = graph.output(param_node, i + 1);
-            if planted!("propagation.unchanged", graph.input(return_node, i + 1) != param, "always" => false) {
+            if graph.input(return_node, i + 1) != param {
                 continue;
             }
             let dropped = cx.rewrite(graph, "loop-state-removed", node, |graph| {
@@ -361,19 +358,17 @@ impl Folder {
             && operator.is_folded()
             && graph.num_outputs(node) > 0
             && graph.subgraph(node).is_none()
-            && planted!("propagation.random", is_deterministic(graph, node, operator), "ignored" => true)
+            && is_deterministic(graph, node, operator)
             && match &self.db {
                 None => graph.inputs(node).chain(graph.outputs(node)).all(|value| !graph.ty(value).is_mutable()),
-                Some(db) => planted!("propagation.writers", !db.node_has_writers(graph, node), "ignored" => true),
+                Some(db) => !db.node_has_writers(graph, node),
             }
     }
 
     /// Whether all calls may share one object for this value.
     fn may_be_shared(&self, graph: &Graph, output: Value) -> bool {
         let private = || self.db.as_ref().is_none_or(|db| !db.escapes_scope(output));
-        !graph.ty(output).is_mutable()
-            || self.memory.escaping
-            || planted!("propagation.escaping", private(), "ignored" => true)
+        !graph.ty(output).is_mutable() || self.memory.escaping || private()
     }
 
     /// Counts elements; returns false when the limit is reached.
@@ -392,7 +387,7 @@ impl Folder {
 /// Ends the visit of a taken block: its results replace the outputs of the If.
 fn leave_branch(graph: &mut Graph, node: Node, block: Block, anchor: Option<Node>) {
     for i in 0..graph.num_outputs(node) {
-        let result = graph.input(graph.return_node(block), planted!("propagation.result", i, "first" => 0));
+        let result = graph.input(graph.return_node(block), i);
         graph.replace_all_uses(graph.output(node, i), result);
     }
     // Inside another taken branch it is erased with that one.
@@ -430,7 +425,7 @@ fn is_exact(literal: &Attribute, ty: Type) -> bool {
         Attribute::Opaque(_) | Attribute::Graph(_) | Attribute::Type(_) | Attribute::Enum(_) => false,
         Attribute::Tensor(text) => {
             let dtype = ty.as_tensor().and_then(|tensor| tensor.dtype);
-            planted!("propagation.rounded", exact_literals::prints_all_elements(text, dtype), "ignored" => true)
+            exact_literals::prints_all_elements(text, dtype)
         }
         Attribute::Int(_) | Attribute::Float(_) if ty.is_tensor() => false,
         Attribute::Str(text) | Attribute::Device(text) => std::str::from_utf8(text).is_ok(),

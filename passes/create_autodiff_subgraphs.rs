@@ -40,7 +40,7 @@ use jitopt_core::outlining::dissolve;
 use jitopt_core::pass::{PassContext, PassError, PassInfo, PassOption};
 use jitopt_core::symbol::prim;
 use jitopt_core::types::era::Era;
-use jitopt_core::{graph_dump, graph_update, planted};
+use jitopt_core::{graph_dump, graph_update};
 use rustc_hash::FxHashMap;
 
 /// The registry entry.
@@ -55,11 +55,6 @@ pub const PASS: PassInfo = PassInfo {
     run,
     file: file!(),
 };
-
-/// The sources of the submodules that have mutant sites.
-#[cfg(feature = "mutants")]
-pub(crate) const TEXTS: &[&str] =
-    &[include_str!("create_autodiff_subgraphs/shared_results.rs"), include_str!("group_building.rs")];
 
 /// The budget for joining pairs, in nodes walked over per node of the graph.
 const PATIENCE: usize = 64;
@@ -132,8 +127,7 @@ impl Slicer {
         let (mut number, mut stretch, mut wanted) = (1, Vec::new(), 0);
         let nodes: Vec<Node> = graph.nodes(block).collect();
         for node in nodes.into_iter().rev() {
-            let has_effect = graph.era == Era::V2
-                && planted!("autodiff.effects", self.groups.db.has_side_effects(node), "ignored" => false);
+            let has_effect = graph.era == Era::V2 && self.groups.db.has_side_effects(node);
             if has_effect || is_about_grad_mode(graph, node) {
                 self.close(&mut stretch, number, wanted);
                 (number, wanted) = (number + 1, 0);
@@ -221,7 +215,7 @@ impl Slicer {
         let mut steps = allowed;
         let could = self.groups.db.could_move_within(graph, node, anchor, &mut steps);
         self.patience = self.patience.saturating_sub(allowed - steps);
-        planted!("autodiff.moves", could == Some(true), "always" => true)
+        could == Some(true)
     }
 
     /// Makes single-node groups of nodes that absorbed nothing.

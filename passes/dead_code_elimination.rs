@@ -30,7 +30,7 @@ use jitopt_core::ir::{Block, Graph, Node, Value};
 use jitopt_core::ops::{self, Operator};
 use jitopt_core::pass::{PassContext, PassError, PassInfo, PassOption};
 use jitopt_core::symbol::prim;
-use jitopt_core::{graph_debug, graph_dump, graph_update, planted};
+use jitopt_core::{graph_debug, graph_dump, graph_update};
 use std::rc::Rc;
 
 /// The registry entry.
@@ -74,13 +74,12 @@ fn drop_unused_fork_inputs(graph: &mut Graph, cx: &mut PassContext<'_>) {
         for i in (0..graph.num_inputs(fork)).rev() {
             let unused = graph.subgraph(fork).is_some_and(|body| {
                 let param = body.params(body.root()).nth(i);
-                body.params(body.root()).len() == graph.num_inputs(fork) && planted!("dce.fork-input", param.is_some_and(|p| !body.has_uses(p)), "used" => param.is_some_and(|p| body.has_uses(p)))
+                body.params(body.root()).len() == graph.num_inputs(fork) && param.is_some_and(|p| !body.has_uses(p))
             });
             if unused {
                 cx.rewrite(graph, "fork-inputs-removed", fork, |graph| {
-                    graph.remove_input(fork, planted!("dce.fork-operand", i, "first" => 0));
-                    let param = planted!("dce.fork-param", i, "first" => 0);
-                    graph.with_subgraph(fork, |body| body.remove_output(body.param_node(body.root()), param));
+                    graph.remove_input(fork, i);
+                    graph.with_subgraph(fork, |body| body.remove_output(body.param_node(body.root()), i));
                 });
             }
         }
@@ -133,24 +132,16 @@ impl Liveness {
 
     fn is_effect(&self, graph: &Graph, node: Node) -> bool {
         let operator = ops::operator(graph.era, graph.kind(node));
-        if planted!("dce.effects", operator.has_side_effects(), "ignored" => false)
-            || planted!(
-                "dce.section-effects",
-                carries(graph, node, |g, n| ops::operator(g.era, g.kind(n)).has_side_effects()),
-                "ignored" => false,
-            )
+        if operator.has_side_effects()
+            || carries(graph, node, |g, n| ops::operator(g.era, g.kind(n)).has_side_effects())
         {
             return true;
         }
         match &self.memory {
-            Some(memory) => planted!("dce.outside-writes", memory.db.writes_to_wildcard(node), "ignored" => false),
+            Some(memory) => memory.db.writes_to_wildcard(node),
             None => {
-                planted!("dce.writes", writes(graph, node, operator), "ignored" => false)
-                    || planted!(
-                        "dce.section-writes",
-                        carries(graph, node, |g, n| writes(g, n, ops::operator(g.era, g.kind(n)))),
-                        "ignored" => false,
-                    )
+                writes(graph, node, operator)
+                    || carries(graph, node, |g, n| writes(g, n, ops::operator(g.era, g.kind(n))))
             }
         }
     }
@@ -163,9 +154,7 @@ impl Liveness {
                 self.leave(graph, &mut frames);
                 continue;
             };
-            if top.nested
-                < planted!("dce.nested", graph.num_blocks(node), "none" => 0, "first" => graph.num_blocks(node).min(1))
-            {
+            if top.nested < graph.num_blocks(node) {
                 let block = graph.node_block(node, top.nested);
                 top.nested += 1;
                 let frame = self.enter(graph, block);
@@ -173,7 +162,7 @@ impl Liveness {
                 continue;
             }
             (top.cursor, top.nested) = (graph.prev(node), 0);
-            top.changed |= planted!("dce.read", self.mark_if_live(graph, node), "unmarked" => false);
+            top.changed |= self.mark_if_live(graph, node);
         }
     }
 
@@ -191,9 +180,8 @@ impl Liveness {
     fn leave(&mut self, graph: &Graph, frames: &mut Vec<Frame>) {
         let frame = frames.pop().expect("the frame on top of the stack");
         let is_loop = graph.owner_node(frame.block).is_some_and(|node| graph.kind(node) == prim::LOOP);
-        let is_loop = planted!("dce.again", is_loop, "never" => false);
         if let Some(outer) = frames.last_mut() {
-            outer.changed |= planted!("dce.nested-change", frame.changed, "ignored" => false);
+            outer.changed |= frame.changed;
         }
         if is_loop && frame.changed {
             let again = self.enter(graph, frame.block);
@@ -210,7 +198,7 @@ impl Liveness {
             return self.mark_node(graph, node);
         };
         let is_loop = graph.kind(owner) == prim::LOOP;
-        let offset = planted!("dce.condition", usize::from(is_loop), "forgotten" => 0);
+        let offset = usize::from(is_loop);
         let mut fresh = self.marked.insert(node);
         for (i, result) in graph.results(block).enumerate() {
             let carried = i.checked_sub(offset);
@@ -218,13 +206,6 @@ impl Liveness {
                 carried.is_some_and(|k| k < graph.num_outputs(owner) && self.values.contains(graph.output(owner, k)));
             let read_inside =
                 is_loop && (i == 0 || graph.params(block).nth(i).is_some_and(|param| graph.has_uses(param)));
-            let read_outside = planted!("dce.read-outside", read_outside, "ignored" => false);
-            let read_inside = planted!(
-                "dce.read-inside", read_inside,
-                "ignored" => false,
-                "condition-only" => is_loop && i == 0,
-                "state-only" => read_inside && i > 0,
-            );
             if read_outside || read_inside {
                 fresh |= self.mark_value(result);
             }
@@ -233,13 +214,8 @@ impl Liveness {
     }
 
     fn mark_if_live(&mut self, graph: &Graph, node: Node) -> bool {
-        let read = planted!(
-            "dce.outputs", graph.outputs(node).any(|value| self.values.contains(value)),
-            "first" => graph.outputs(node).take(1).any(|value| self.values.contains(value)),
-            "none" => false,
-        );
+        let read = graph.outputs(node).any(|value| self.values.contains(value));
         let writes_live = || self.memory.as_ref().is_some_and(|m| m.db.writes_to_any(node, &m.live));
-        let writes_live = || planted!("dce.live-writes", writes_live(), "ignored" => false);
         (read || writes_live()) && self.mark_node(graph, node)
     }
 
@@ -254,11 +230,7 @@ impl Liveness {
             graph_debug!("{} is live", graph.kind(node));
             fresh = true;
             let count = graph.num_inputs(node);
-            let operands = planted!(
-                "dce.operands", 0..count,
-                "but-first" => 1..count.max(1), "but-last" => 0..count.saturating_sub(1), "none" => 0..0
-            );
-            for i in operands {
+            for i in 0..count {
                 self.mark_value(graph.input(node, i));
             }
             at = graph.enclosing(node);
@@ -269,11 +241,7 @@ impl Liveness {
     fn mark_value(&mut self, value: Value) -> bool {
         let fresh = self.values.insert(value);
         if fresh && let Some(memory) = &mut self.memory {
-            planted!(
-                "dce.memory", memory.db.mark_reachable(value, &mut memory.live),
-                "none" => (),
-                "not-inside" => memory.db.locations(value).for_each(|location| { memory.live.insert(location); }),
-            );
+            memory.db.mark_reachable(value, &mut memory.live);
         }
         fresh
     }
@@ -320,12 +288,9 @@ fn sweep(graph: &mut Graph, cx: &mut PassContext<'_>, marked: &EntitySet<Node>) 
             continue;
         }
         work.push((graph.prev(node), 0));
-        let unmarked = planted!("dce.unmarked", !marked.contains(node), "ignored" => true);
-        let unread = planted!(
-            "dce.unread", graph.outputs(node).all(|value| !graph.has_uses(value)),
-            "ignored" => true,
-        );
-        let unused = planted!("dce.unused", unmarked && unread, "either" => unmarked || unread);
+        let unmarked = !marked.contains(node);
+        let unread = graph.outputs(node).all(|value| !graph.has_uses(value));
+        let unused = unmarked && unread;
         if unused && cx.may("nodes-erased") {
             graph_update!("{} w/ outputs {} will be removed", graph.kind(node), output_names(graph, node));
             cx.did(graph, "nodes-erased", node);
@@ -345,7 +310,7 @@ fn remove_dead_results(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) 
         return;
     }
     for i in (0..graph.num_outputs(node)).rev() {
-        if planted!("dce.result-read", graph.has_uses(graph.output(node, i)), "ignored" => false) {
+        if graph.has_uses(graph.output(node, i)) {
             continue;
         }
         if kind == prim::LOOP {
@@ -354,15 +319,8 @@ fn remove_dead_results(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) 
             cx.rewrite(graph, "results-removed", node, |graph| {
                 graph.remove_output(node, i);
                 let blocks: Vec<Block> = graph.node_blocks(node).collect();
-                let blocks = planted!("dce.both-branches", blocks, "first" => blocks[..1].to_vec());
                 for block in blocks {
-                    let result = planted!(
-                        "dce.branch-result", i,
-                        "first" => 0,
-                        "last" => graph.results(block).len() - 1,
-                        "reversed" => graph.results(block).len() - 1 - i,
-                    );
-                    graph.remove_input(graph.return_node(block), result);
+                    graph.remove_input(graph.return_node(block), i);
                 }
             });
         }
@@ -381,17 +339,13 @@ pub(crate) fn fits(graph: &Graph, node: Node) -> bool {
 fn remove_loop_slot(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node, i: usize) {
     let body = graph.node_block(node, 0);
     let read = graph.params(body).nth(i + 1).is_none_or(|param| graph.has_uses(param));
-    if planted!(
-        "dce.state-read", read,
-        "ignored" => false,
-        "other" => graph.params(body).nth(i).is_none_or(|param| graph.has_uses(param)),
-    ) {
+    if read {
         return;
     }
     cx.rewrite(graph, "loop-state-removed", node, |graph| {
         graph.remove_output(node, i);
-        graph.remove_input(node, planted!("dce.state-operand", i + 2, "before" => i + 1, "first" => 2));
-        graph.remove_output(graph.param_node(body), planted!("dce.state-param", i + 1, "before" => i, "first" => 1));
-        graph.remove_input(graph.return_node(body), planted!("dce.state-result", i + 1, "before" => i, "first" => 1));
+        graph.remove_input(node, i + 2);
+        graph.remove_output(graph.param_node(body), i + 1);
+        graph.remove_input(graph.return_node(body), i + 1);
     });
 }

@@ -45,7 +45,7 @@ use jitopt_core::pass::{PassContext, PassError, PassInfo, PassOption};
 use jitopt_core::symbol::{Symbol, attr, prim};
 use jitopt_core::types::era::Era;
 use jitopt_core::types::{DType, Simple, TensorType, Type};
-use jitopt_core::{graph_dump, graph_update, planted};
+use jitopt_core::{graph_dump, graph_update};
 
 /// The registry entry.
 pub const PASS: PassInfo = PassInfo {
@@ -90,8 +90,8 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
 
 fn take_product_apart(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) -> bool {
     let [summand, a, b, beta, alpha] = graph.inputs(node).collect::<Vec<_>>()[..] else { return false };
-    let beta = planted!("decompose.beta", is_one(graph, beta), "ignored" => true);
-    let alpha = planted!("decompose.alpha", is_one(graph, alpha), "ignored" => true);
+    let beta = is_one(graph, beta);
+    let alpha = is_one(graph, alpha);
     let done = (beta && alpha).then(|| {
         cx.rewrite(graph, "addmm-split", node, |graph| {
             graph_update!("Decomposing %{}", graph.name(graph.output(node, 0)));
@@ -170,8 +170,7 @@ fn is_given(graph: &Graph, value: Value) -> Result<bool, &'static str> {
 fn is_mixed(graph: &Graph, node: Node, operands: &[usize]) -> bool {
     let dtype = |i: usize| graph.ty(graph.input(node, i)).as_tensor().map(|tensor| tensor.dtype);
     let own = dtype(0).flatten();
-    let mixed = operands.iter().filter_map(|&i| dtype(i)).any(|dtype| dtype.is_none() || dtype != own);
-    planted!("decompose.mixed", mixed, "ignored" => false)
+    operands.iter().filter_map(|&i| dtype(i)).any(|dtype| dtype.is_none() || dtype != own)
 }
 
 /// Whether one of these operands may have an element type that kernels reject in combination with
@@ -195,15 +194,14 @@ fn batch_norm(graph: &Graph, node: Node, x: &TensorType, db: &AliasDb) -> Result
     let given = |i: usize| is_given(graph, graph.input(node, i));
     let (affine, running) = ([given(1)?, given(2)?], [given(3)?, given(4)?]);
     let trains = graph.constant_int(graph.input(node, 5)).ok_or("its `training` flag is not known")? != 0;
-    let trains = planted!("decompose.trains", trains, "never" => false);
     let shared = [1, 2]
         .iter()
         .any(|&i| [3, 4].iter().any(|&j| running[j - 3] && db.may_alias(graph.input(node, i), graph.input(node, j))));
-    if trains && planted!("decompose.shared", shared, "ignored" => false) {
+    if trains && shared {
         return Err("running statistics may share memory with weight or bias");
     }
     let precise = matches!(x.dtype, Some(DType::Float | DType::Double));
-    if !trains && (running != [true; 2] || planted!("decompose.precise", !precise, "ignored" => false)) {
+    if !trains && (running != [true; 2] || !precise) {
         return Err("its operand is not known to have floats or doubles as elements");
     }
     let others: &[usize] = if trains { &[1, 2] } else { &[1, 2, 3, 4] };
@@ -217,7 +215,6 @@ impl Norm {
         graph_update!("Decomposing %{}", graph.name(old));
         let first = if graph.kind(node).as_str() == "aten::layer_norm" { 2 } else { 1 };
         let affine = [0, 1].map(|i| self.affine[i].then(|| graph.input(node, first + i)));
-        let affine = planted!("decompose.affine", affine, "swapped" => [affine[1], affine[0]]);
         if self.pointwise {
             let x = graph.input(node, 0);
             let mut parts = Parts { graph, place: Place::Before(node) };
@@ -242,10 +239,8 @@ impl Norm {
         let [mean, variance] = [mean, variance].map(|value| parts.row(value, self.rank));
         let one = parts.int(1);
         let above_zero = parts.op("aten::add", &[variance, eps, one]);
-        let above_zero = planted!("decompose.eps", above_zero, "ignored" => variance);
         let inverse = parts.op("aten::rsqrt", &[above_zero]);
-        let (from, what) = planted!("decompose.centred", (x, mean), "turned" => (mean, x));
-        let centred = parts.op("aten::sub", &[from, what, one]);
+        let centred = parts.op("aten::sub", &[x, mean, one]);
         parts.op("aten::mul", &[centred, inverse])
     }
 
@@ -259,7 +254,7 @@ impl Norm {
         if let Some(bias) = affine[1] {
             let (bias, one) = (parts.row(bias, self.rank), parts.int(1));
             y = parts.op("aten::add", &[y, bias, one]);
-        } else if planted!("decompose.zero", self.zero, "lost" => false) {
+        } else if self.zero {
             let (zero, one) = (parts.float(0.0), parts.int(1));
             y = parts.op("aten::add", &[y, zero, one]);
         }

@@ -31,7 +31,7 @@ use jitopt_core::symbol::{Symbol, attr, prim};
 use jitopt_core::text::number::print_float;
 use jitopt_core::types::release::Release;
 use jitopt_core::types::{DType, Simple, Strides, TensorType, Type, TypeKind};
-use jitopt_core::{graph_dump, graph_update, planted};
+use jitopt_core::{graph_dump, graph_update};
 
 /// The registry entry.
 pub const PASS: PassInfo = PassInfo {
@@ -62,8 +62,7 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
         let param = graph.param_node(block);
         for value in graph.params(block).collect::<Vec<_>>() {
             let is_read = graph.has_uses(value) || block == graph.root();
-            if let Some(ty) = param_type(graph, value).filter(|_| planted!("numbers.read", is_read, "ignored" => true))
-            {
+            if let Some(ty) = param_type(graph, value).filter(|_| is_read) {
                 cx.rewrite(graph, "types-erased", param, |graph| graph.set_type(value, ty));
             }
         }
@@ -140,7 +139,7 @@ fn erase_outputs(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) {
         let value = graph.output(node, i);
         let Some(dtype) = graph.written_type(value).and_then(number) else { continue };
         let dtype = dtype.map(|dtype| result_dtype(graph.release(), dtype));
-        let ty = tensor(graph, planted!("numbers.output", dtype, "integers" => dtype.map(|_| DType::Long)));
+        let ty = tensor(graph, dtype);
         cx.rewrite(graph, "types-erased", node, |graph| graph.set_type(value, ty));
     }
 }
@@ -156,7 +155,6 @@ fn erase_constant(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) {
     let is_read = graph.users(value).any(|user| graph.kind(user) != prim::RETURN);
     let keeps_type = graph.release() >= CONSTANTS_ARE_PLAIN && !is_read;
     let Some(text) = graph.attribute(node, attr::VALUE).and_then(printed) else { return };
-    let text = planted!("numbers.text", text, "zero" => "{0}".to_owned());
     let long = dtype == DType::Bool && graph.release() < BOOLS_ARE_NUMBERS;
     let ty = constant_tensor(graph, if long { DType::Long } else { dtype });
     cx.rewrite(graph, "constants-erased", node, |graph| {
@@ -218,7 +216,7 @@ fn converts(kind: Symbol) -> bool {
 fn takes_one_number(graph: &Graph, node: Node) -> bool {
     let (Some(_), 1) = (graph.single_output(node), graph.num_inputs(node)) else { return false };
     let ty = graph.ty(graph.input(node, 0));
-    planted!("numbers.same", ty.is_tensor() || number(ty).is_some(), "always" => true)
+    ty.is_tensor() || number(ty).is_some()
 }
 
 fn skip(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) {

@@ -7,9 +7,9 @@
 //! This includes tensors inside optionals, lists, dicts, tuples and futures, subgraphs, and tensor
 //! constants. Linear in values.
 
+use jitopt_core::graph_dump;
 use jitopt_core::ir::{Block, Graph, Node, Value};
 use jitopt_core::pass::{PassContext, PassError, PassInfo};
-use jitopt_core::{graph_dump, planted};
 
 /// The registry entry.
 pub const PASS: PassInfo = PassInfo {
@@ -47,12 +47,7 @@ fn erase(graph: &mut Graph, cx: &mut PassContext<'_>) {
 
 fn erase_value(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node, value: Value) {
     let Some(ty) = graph.written_type(value) else { return };
-    let erased = planted!(
-        "erase.type", ty.erased(),
-        "tensor" => jitopt_core::types::Type::tensor(),
-        "containers-too" => if ty.parts().is_empty() { ty.erased() } else { jitopt_core::types::Type::tensor() },
-        "elements" => ty.parts().first().map_or(ty, |part| part.erased()),
-    );
+    let erased = ty.erased();
     if erased != ty {
         cx.rewrite(graph, "types-erased", node, |graph| graph.set_type(value, erased));
     }

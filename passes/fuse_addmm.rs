@@ -21,7 +21,7 @@ use jitopt_core::ir::{Attribute, Graph, Node, Value};
 use jitopt_core::pass::{PassContext, PassError, PassInfo, PassOption};
 use jitopt_core::symbol::{Symbol, attr, prim};
 use jitopt_core::types::{DType, Dim, Type};
-use jitopt_core::{graph_dump, graph_update, planted};
+use jitopt_core::{graph_dump, graph_update};
 
 /// The registry entry.
 pub const PASS: PassInfo = PassInfo {
@@ -68,16 +68,14 @@ pub(crate) fn product(graph: &Graph, db: &AliasDb, sum: Node, side: usize, trust
     let [.., alpha] = operands[..] else { return None };
     let (product, summand) = (operands[side], operands[1 - side]);
     let mm = graph.definer(product).filter(|&node| graph.kind(node).as_str() == "aten::mm")?;
-    let unscaled = planted!("addmm.alpha", is_one(graph, alpha), "ignored" => true);
+    let unscaled = is_one(graph, alpha);
     let quiet = graph.inputs(mm).chain([product]).all(|value| !db.has_writers(value));
-    let quiet = planted!("addmm.writers", quiet, "ignored" => true);
     // For another reader the product is computed anyway, and a subtraction of the two no longer
     // cancels exactly.
     let alone = trusting || graph.single_use(product).is_some();
     let [a, b] = graph.inputs(mm).collect::<Vec<_>>()[..] else { return None };
     let fits = if trusting { might_fit(graph, summand, a) } else { fits(graph, summand, a, b) };
-    (unscaled && quiet && alone && planted!("addmm.fits", fits, "ignored" => graph.ty(summand).is_tensor()))
-        .then_some(mm)
+    (unscaled && quiet && alone && fits).then_some(mm)
 }
 
 pub(crate) fn is_one(graph: &Graph, value: Value) -> bool {
@@ -126,7 +124,6 @@ fn fold(graph: &mut Graph, sum: Node, side: usize, mm: Node) {
     graph.insert_before(sum, one);
     let one = graph.output(one, 0);
     let factors: Vec<Value> = graph.inputs(mm).collect();
-    let factors = planted!("addmm.factors", factors, "swapped" => factors.into_iter().rev().collect());
     let operands: Vec<Value> = [summand].into_iter().chain(factors).chain([one, one]).collect();
     let addmm = graph.create_op(Symbol::new("aten::addmm"), &operands, graph.ty(old));
     graph.insert_before(sum, addmm);

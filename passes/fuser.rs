@@ -60,7 +60,7 @@ use jitopt_core::symbol::{attr, prim};
 use jitopt_core::types::era::Era;
 use jitopt_core::types::release::Release;
 use jitopt_core::types::{Simple, Type};
-use jitopt_core::{graph_debug, graph_dump, graph_update, planted};
+use jitopt_core::{graph_debug, graph_dump, graph_update};
 use plans::Plan;
 pub use plans::candidates;
 use refusals::Refusal;
@@ -100,15 +100,6 @@ pub const PASS: PassInfo = PassInfo {
     run,
     file: file!(),
 };
-
-/// The sources of the submodules that have mutant sites.
-#[cfg(feature = "mutants")]
-pub(crate) const TEXTS: &[&str] = &[
-    include_str!("fuser/chunks.rs"),
-    include_str!("fuser/concats.rs"),
-    include_str!("fuser/group_sizes.rs"),
-    include_str!("fuser/groups.rs"),
-];
 
 /// The maximum number of operands and outputs of a group: the limit on the arguments of a CUDA
 /// kernel (PyTorch's figure).
@@ -276,9 +267,7 @@ impl Fuser {
                 || graph.definer(*value).is_some_and(|node| graph.kind(node) == prim::CONSTANT)
                 || row.reduces && self.is_constant_list(graph, *value)
         };
-        if let Some(value) =
-            graph.inputs(node).find(|value| !planted!("fuse.settled", is_settled(value), "all" => true))
-        {
+        if let Some(value) = graph.inputs(node).find(|value| !is_settled(value)) {
             return Err(Refusal::RunTimeOperand(value));
         }
         let output = graph.output(node, 0);
@@ -292,7 +281,7 @@ impl Fuser {
             return Err(Refusal::Formula(node));
         }
         let may_return_operand = matches!(operator.rule.alias, AliasRule::MayReturn(_));
-        if may_return_operand && planted!("fuse.returned", self.db.has_writers(output), "ignored" => false) {
+        if may_return_operand && self.db.has_writers(output) {
             return Err(Refusal::Written(output));
         }
         Ok(row)
@@ -352,7 +341,6 @@ impl Fuser {
         let could = self.db.could_move_within(graph, node, anchor, &mut steps);
         self.patience = self.patience.saturating_sub(allowed - steps);
         match could {
-            _ if planted!("fuse.moves", false, "always" => true) => None,
             Some(true) => None,
             Some(false) => Some(Refusal::Between(None)),
             None => Some(Refusal::TooFar),

@@ -16,7 +16,6 @@
 use jitopt_core::analysis::AliasDb;
 use jitopt_core::ir::{Attribute, Graph, Node, Value, ValueMap};
 use jitopt_core::outlining::{copied, dissolve};
-use jitopt_core::planted;
 use jitopt_core::symbol::{Symbol, attr, prim};
 use jitopt_core::types::release::Release;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -111,7 +110,7 @@ impl Groups {
         let inner = self.absorb(graph, group, node, end);
         self.db.join_writes(group, node);
         for (old, inner) in graph.outputs(node).collect::<Vec<_>>().into_iter().zip(inner) {
-            if planted!("autodiff.exported", graph.has_uses(old), "never" => false) {
+            if graph.has_uses(old) {
                 graph.with_subgraph(group, |section| section.add_result(section.root(), inner));
                 let new = graph.add_output(group, graph.ty(old));
                 self.db.copy_value(new, old);

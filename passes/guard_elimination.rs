@@ -29,17 +29,12 @@ mod guard_moves;
 mod needless_guards;
 mod reshapings;
 
+use jitopt_core::graph_dump;
 use jitopt_core::ir::{Block, Graph, Node, Value};
 use jitopt_core::pass::{PassContext, PassError, PassInfo, PassOption};
 use jitopt_core::symbol::prim;
 use jitopt_core::types::era::Era;
-use jitopt_core::{graph_dump, planted};
 use rustc_hash::FxHashMap;
-
-/// The sources that have mutant sites.
-#[cfg(feature = "mutants")]
-pub const TEXTS: &[&str] =
-    &[include_str!("guard_elimination/guard_moves.rs"), include_str!("guard_elimination/needless_guards.rs")];
 
 /// The registry entry.
 pub const PASS: PassInfo = PassInfo {
@@ -91,10 +86,7 @@ fn is_guard(graph: &Graph, node: Node) -> bool {
 /// Whether the type of one of two guards implies that of the other.
 fn agree(graph: &Graph, first: Value, second: Value) -> bool {
     let (first, second) = (graph.ty(first), graph.ty(second));
-    planted!(
-        "guards.agree", first.is_subtype_of(second) || second.is_subtype_of(first),
-        "always" => true,
-    )
+    first.is_subtype_of(second) || second.is_subtype_of(first)
 }
 
 /// Replaces the result of a guard by `kept`.
@@ -133,7 +125,7 @@ fn coalesce(graph: &mut Graph, cx: &mut PassContext<'_>) {
 /// Replaces one guard by another, with the stronger of their types: readers rely on either.
 fn merge(graph: &mut Graph, guard: Node, kept: Value) {
     let said = graph.ty(graph.output(guard, 0));
-    if planted!("guards.stronger", said.is_subtype_of(graph.ty(kept)), "forgotten" => false) {
+    if said.is_subtype_of(graph.ty(kept)) {
         graph.set_type(kept, said);
     }
     replace(graph, guard, kept);
@@ -156,9 +148,7 @@ fn dominated(graph: &mut Graph, cx: &mut PassContext<'_>) {
         };
         let next = graph.next(node);
         let inner: Vec<Block> = graph.node_blocks(node).collect();
-        if is_guard(graph, node)
-            && !planted!("guards.written", db.has_writers(graph.input(node, 0)), "ignored" => false)
-        {
+        if is_guard(graph, node) && !db.has_writers(graph.input(node, 0)) {
             // A guard's output and its operand are the same tensor.
             let (tested, output) = (graph.input(node, 0), graph.output(node, 0));
             let value = roots.get(&tested).copied().unwrap_or(tested);

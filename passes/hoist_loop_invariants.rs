@@ -29,7 +29,7 @@ use jitopt_core::ops;
 use jitopt_core::pass::{PassContext, PassError, PassInfo};
 use jitopt_core::symbol::prim;
 use jitopt_core::types::Type;
-use jitopt_core::{graph_dump, graph_update, planted};
+use jitopt_core::{graph_dump, graph_update};
 
 /// The registry entry.
 pub const PASS: PassInfo = PassInfo {
@@ -75,15 +75,14 @@ fn hoist_from(graph: &mut Graph, cx: &mut PassContext<'_>, db: &AliasDb, around:
                 Some(why) => cx.missed(graph, "nodes-hoisted", node, || why.to_owned()),
             }
         }
-        is_reached &= planted!("hoisting.effects", !db.has_side_effects(node), "ignored" => true);
+        is_reached &= !db.has_side_effects(node);
     }
 }
 
 /// Whether a loop runs at least one iteration, whatever the inputs.
 fn surely_runs(graph: &Graph, around: Node) -> bool {
     let constant = |i: usize| graph.constant_int(graph.input(around, i));
-    let runs = graph.num_inputs(around) >= 2 && constant(0).is_some_and(|trips| trips > 0) && constant(1) == Some(1);
-    planted!("hoisting.runs", runs, "always" => true)
+    graph.num_inputs(around) >= 2 && constant(0).is_some_and(|trips| trips > 0) && constant(1) == Some(1)
 }
 
 /// Whether the operands of a node of the body are defined outside of it.
@@ -99,9 +98,7 @@ fn is_pure(graph: &Graph, node: Node) -> bool {
     let types: Vec<Type> = graph.inputs(node).map(|operand| graph.ty(operand)).collect();
     let schema = operator.resolve(&types).schema();
     let pure = operator.is_pure(schema) && graph.kind(node) != prim::UNINITIALIZED;
-    graph.num_blocks(node) == 0
-        && graph.subgraph(node).is_none()
-        && planted!("hoisting.pure", pure, "ignored" => !operator.has_side_effects())
+    graph.num_blocks(node) == 0 && graph.subgraph(node).is_none() && pure
 }
 
 /// Why a node must be recomputed in each iteration.
@@ -109,11 +106,11 @@ fn objection(graph: &Graph, db: &AliasDb, node: Node, is_reached: bool) -> Optio
     let types: Vec<Type> = graph.inputs(node).map(|operand| graph.ty(operand)).collect();
     let fails = !ops::operator(graph.era, graph.kind(node)).is_total(&types);
     let seen = graph.outputs(node).any(|value| db.is_tracked(value) && db.escapes_scope(value));
-    if planted!("hoisting.writers", db.node_has_writers(graph, node), "ignored" => false) {
+    if db.node_has_writers(graph, node) {
         Some("its operands or results are written to")
-    } else if planted!("hoisting.seen", seen && graph.kind(node) != prim::CONSTANT, "ignored" => false) {
+    } else if seen && graph.kind(node) != prim::CONSTANT {
         Some("each iteration creates an object of its own, which is visible outside")
-    } else if planted!("hoisting.fails", fails && !is_reached, "never" => false) {
+    } else if fails && !is_reached {
         Some("it may fail, and no iteration may reach it")
     } else {
         None

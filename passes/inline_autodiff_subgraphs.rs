@@ -18,7 +18,7 @@ use jitopt_core::ops::{self, rules::Carries};
 use jitopt_core::outlining::dissolve;
 use jitopt_core::pass::{PassContext, PassError, PassInfo, PassOption};
 use jitopt_core::symbol::prim;
-use jitopt_core::{graph_dump, graph_update, planted};
+use jitopt_core::{graph_dump, graph_update};
 
 /// The registry entry.
 pub const PASS: PassInfo = PassInfo {
@@ -44,7 +44,7 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     for group in groups {
         let Some(section) = graph.subgraph(group) else { continue };
         let small = section.nodes(section.root()).count() < threshold;
-        if planted!("inline-autodiff.small", small, "always" => true) && !holds_groups(section) {
+        if small && !holds_groups(section) {
             cx.rewrite(graph, "groups-dissolved", group, |graph| {
                 graph_update!("Inlining a group of {} operands", graph.num_inputs(group));
                 dissolve(graph, group, |_, _, _| {});

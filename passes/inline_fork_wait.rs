@@ -23,7 +23,7 @@ use jitopt_core::pass::{PassContext, PassError, PassInfo};
 use jitopt_core::symbol::{aten, prim};
 use jitopt_core::types::Type;
 use jitopt_core::types::era::Era;
-use jitopt_core::{graph_dump, graph_update, planted};
+use jitopt_core::{graph_dump, graph_update};
 
 /// The registry entry.
 pub const PASS: PassInfo = PassInfo {
@@ -71,11 +71,7 @@ fn only_waited_for(graph: &Graph, fork: Node) -> bool {
                 && body.params(body.root()).len() == graph.num_inputs(fork)
         });
     let waits = |user| graph.kind(user) == aten::WAIT && graph.num_outputs(user) == 1;
-    planted!(
-        "forks.waits", matches && graph.users(graph.output(fork, 0)).all(waits),
-        "any" => matches && graph.users(graph.output(fork, 0)).any(waits),
-        "ignored" => matches,
-    )
+    matches && graph.users(graph.output(fork, 0)).all(waits)
 }
 
 /// Whether an exception of the body is certainly observed: a wait follows wherever the fork is run,
@@ -109,44 +105,21 @@ fn inline(graph: &mut Graph, fork: Node) -> Vec<Node> {
     let Some(body) = graph.subgraph(fork).cloned() else { return Vec::new() };
     let mut copies = Vec::new();
     let operands: Vec<_> = graph.inputs(fork).collect();
-    let operands = planted!(
-        "forks.operands", operands,
-        "reversed" => operands.into_iter().rev().collect::<Vec<_>>(),
-        "first-twice" => vec![operands[0]; operands.len()],
-    );
     let mut map: ValueMap = body.params(body.root()).zip(operands).collect();
-    #[cfg(feature = "mutants")]
-    let wait = graph.users(future).next().unwrap_or(fork);
     let mut cursor = body.first(body.root());
     while let Some(node) = cursor {
         cursor = body.next(node);
-        if planted!("forks.last", false, "skipped" => cursor.is_none()) {
-            break;
-        }
         let copy = graph.copy_node(Some(&body), node, &mut map);
-        planted!(
-            "forks.place", graph.insert_before(fork, copy),
-            "reversed" => graph.insert_after(fork, copy),
-            "at-wait" => graph.insert_before(wait, copy),
-            "root" => graph.prepend(graph.root(), copy),
-        );
+        graph.insert_before(fork, copy);
         copies.push(copy);
     }
     let result = body.results(body.root()).next().expect("the body has one result, as checked above");
-    let result = planted!("forks.result", result, "param" => body.params(body.root()).next().unwrap_or(result));
     let result = graph.mapped(Some(&body), result, &mut map);
-    let leave = planted!(
-        "forks.left", graph.era == Era::V1_3 && runs_twice_unnoticed(&body),
-        "always" => true,
-        "in-1.3" => graph.era == Era::V1_3,
-    );
+    let leave = graph.era == Era::V1_3 && runs_twice_unnoticed(&body);
     let waits: Vec<Node> = graph.users(future).collect();
-    for wait in planted!("forks.all-waits", waits, "first" => waits.into_iter().take(1).collect::<Vec<_>>()) {
+    for wait in waits {
         let waited = graph.output(wait, 0);
-        planted!(
-            "forks.waited", graph.replace_all_uses(waited, result),
-            "future" => graph.replace_all_uses(waited, future),
-        );
+        graph.replace_all_uses(waited, result);
         if !leave {
             graph.erase(wait);
         }
@@ -161,9 +134,6 @@ fn runs_twice_unnoticed(body: &Graph) -> bool {
     body.all_nodes().all(|node| {
         let types: Vec<_> = body.inputs(node).map(|value| body.ty(value)).collect();
         let operator = ops::operator(body.era, body.kind(node));
-        planted!(
-            "forks.pure", operator.is_pure(operator.resolve(&types).schema()),
-            "effects-only" => !operator.has_side_effects(),
-        )
+        operator.is_pure(operator.resolve(&types).schema())
     })
 }

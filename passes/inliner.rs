@@ -26,7 +26,7 @@ use jitopt_core::symbol::{Symbol, attr, prim};
 use jitopt_core::types::TypeKind;
 use jitopt_core::types::era::Era;
 use jitopt_core::types::release::Release;
-use jitopt_core::{graph_dump, graph_update, planted};
+use jitopt_core::{graph_dump, graph_update};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -77,7 +77,7 @@ fn inline_calls(
                 format!("calls nest deeper than {MAX_DEPTH}: does a callee call itself?"),
             ));
         }
-        let known = planted!("inline.prepared", prepared.get(&name), "any" => prepared.values().next());
+        let known = prepared.get(&name);
         let callee = match known {
             Some(callee) => callee.clone(),
             None => prepare(name, graph.release(), cx, prepared, depth)?,
@@ -125,12 +125,10 @@ fn callee_of(graph: &Graph, call: Node, cx: &PassContext<'_>) -> Option<String> 
         }
         names.push(method);
     }
-    planted!(
-        "inline.name", names.into_iter().find(|name| cx.callee(name).is_some() || function(graph.release(), name).is_some()),
-        "last" => names.into_iter().rev().find(|name| cx.callee(name).is_some()),
-        "shortest" => Some("f0".to_owned()).filter(|name| cx.callee(name).is_some()),
-    )
-    .filter(|name| !cx.callee(name).is_some_and(may_be_left))
+    names
+        .into_iter()
+        .find(|name| cx.callee(name).is_some() || function(graph.release(), name).is_some())
+        .filter(|name| !cx.callee(name).is_some_and(may_be_left))
 }
 
 /// Whether a graph has bailouts. A bailout continues with the rest of that graph, and not of one
@@ -150,13 +148,7 @@ fn text(graph: &Graph, node: Node, name: Symbol) -> Option<String> {
 /// itself.
 fn arguments(graph: &Graph, call: Node) -> Vec<Value> {
     let skip = usize::from(graph.kind(call) == prim::CALL_FUNCTION);
-    let skip = planted!("inline.skipped", skip, "function-too" => 0, "self-too" => 1);
-    planted!(
-        "inline.arguments", graph.inputs(call).skip(skip).collect(),
-        "reversed" => { let mut all: Vec<Value> = graph.inputs(call).skip(skip).collect(); all.reverse(); all },
-        "first-twice" => { let all: Vec<Value> = graph.inputs(call).skip(skip).collect(); vec![all[0]; all.len()] },
-        "rotated" => { let mut all: Vec<Value> = graph.inputs(call).skip(skip).collect(); all.rotate_left(1); all },
-    )
+    graph.inputs(call).skip(skip).collect()
 }
 
 fn check(graph: &Graph, call: Node, callee: &Graph) -> Result<(), PassError> {
@@ -189,30 +181,13 @@ fn inline(graph: &mut Graph, call: Node, callee: &Graph) {
     let (params, arguments) = (callee.params(callee.root()), arguments(graph, call));
     let mut map: ValueMap = params.zip(arguments).collect();
     let first = callee.first(callee.root());
-    let mut cursor = planted!("inline.first", first, "skipped" => first.and_then(|node| callee.next(node)));
-    #[cfg(feature = "mutants")]
-    let start = graph.block_of(call).and_then(|block| graph.first(block)).unwrap_or(call);
+    let mut cursor = first;
     while let Some(node) = cursor {
         cursor = callee.next(node);
-        if planted!("inline.last", false, "skipped" => cursor.is_none()) {
-            break;
-        }
         let copy = graph.copy_node(Some(callee), node, &mut map);
-        planted!(
-            "inline.place", graph.insert_before(call, copy),
-            "reversed" => graph.insert_after(call, copy),
-            "start" => graph.insert_before(start, copy),
-            "end" => { let block = graph.block_of(call).unwrap_or(graph.root()); graph.append(block, copy) },
-            "root" => graph.append(graph.root(), copy),
-        );
+        graph.insert_before(call, copy);
     }
     let results: Vec<Value> = callee.results(callee.root()).collect();
-    let results = planted!(
-        "inline.results", results,
-        "reversed" => results.into_iter().rev().collect::<Vec<_>>(),
-        "first" => vec![results[0]; results.len()],
-        "params" => results.iter().enumerate().map(|(i, &r)| callee.params(callee.root()).nth(i).unwrap_or(r)).collect::<Vec<_>>(),
-    );
     for (i, result) in results.into_iter().enumerate() {
         let (new, old) = (graph.mapped(Some(callee), result, &mut map), graph.output(call, i));
         if !graph.is_param(new) && callee.params(callee.root()).all(|p| p != result) {
@@ -220,5 +195,5 @@ fn inline(graph: &mut Graph, call: Node, callee: &Graph) {
         }
         graph.replace_all_uses(old, new);
     }
-    planted!("inline.erased", graph.erase(call), "kept" => ());
+    graph.erase(call);
 }

@@ -28,15 +28,11 @@
 mod liveness;
 
 use jitopt_core::analysis::AliasDb;
+use jitopt_core::graph_dump;
 use jitopt_core::ir::{Attribute, Graph, Node, Value};
 use jitopt_core::pass::{PassContext, PassError, PassInfo};
 use jitopt_core::symbol::{attr, prim};
 use jitopt_core::types::Type;
-use jitopt_core::{graph_dump, planted};
-
-/// The sources that have mutant sites.
-#[cfg(feature = "mutants")]
-pub const TEXTS: &[&str] = &[include_str!("insert_bailouts/liveness.rs")];
 
 /// The registry entry.
 pub const PASS: PassInfo = PassInfo {
@@ -111,7 +107,6 @@ fn bailout(graph: &mut Graph, guard: Node, index: usize, live: &[Value]) -> Node
     let (value, ty) = (graph.input(guard, 0), graph.ty(graph.output(guard, 0)));
     let operands: Vec<Value> = [value].into_iter().chain(live.iter().copied()).collect();
     let node = graph.create_op(prim::BAILOUT, &operands, ty);
-    let index = planted!("bailouts.index", index, "first" => 0);
     graph.set_attribute(node, attr::INDEX, Attribute::Int(index as i64));
     node
 }

@@ -22,7 +22,7 @@ use jitopt_core::pass::{PassContext, PassError, PassInfo};
 use jitopt_core::symbol::{attr, prim};
 use jitopt_core::types::era::Era;
 use jitopt_core::types::{TensorType, Type, TypeKind};
-use jitopt_core::{graph_dump, graph_update, planted};
+use jitopt_core::{graph_dump, graph_update};
 
 /// The registry entry.
 pub const PASS: PassInfo = PassInfo {
@@ -107,7 +107,6 @@ fn told(era: Era, seen: &TensorType) -> Type {
 fn guard(graph: &mut Graph, node: Node, ty: Type) {
     let (seen, value) = (graph.output(node, 0), graph.input(node, 0));
     graph_update!("%{} must be {ty}", graph.name(value));
-    let ty = planted!("guards.type", ty, "tensor" => Type::tensor());
     let guard = graph.create_op(prim::GUARD, &[value], ty);
     graph.insert_before(node, guard);
     let guarded = graph.output(guard, 0);

@@ -17,10 +17,6 @@ macro_rules! passes {
         $(pub mod $file;)*
         /// All passes, by file name.
         pub static PASSES: &[PassInfo] = &[$($file::PASS,)*];
-
-        /// The sources that have mutant sites.
-        #[cfg(feature = "mutants")]
-        const TEXTS: &[&str] = &[$(include_str!(concat!(stringify!($file), ".rs")),)*];
     };
 }
 
@@ -74,25 +70,6 @@ passes! {
 
 /// Everything that `--passes=` can name.
 pub const REGISTRY: Registry = Registry { passes: PASSES, pipelines: pipelines::PIPELINES };
-
-/// The mutants of all passes, of the core that they use, and of the rewrite rules that are wrong as
-/// a whole.
-#[cfg(feature = "mutants")]
-pub fn mutants() -> Vec<jitopt_core::mutants::Mutant> {
-    let below = jitopt_core::mutants::SOURCES.iter();
-    let rules = peephole::TEXTS
-        .iter()
-        .chain(shape_analysis::TEXTS)
-        .chain(fuser::TEXTS)
-        .chain(guard_elimination::TEXTS)
-        .chain(insert_bailouts::TEXTS)
-        .chain(create_autodiff_subgraphs::TEXTS)
-        .chain(commute_sum_to_size::TEXTS);
-    let mut all: Vec<_> =
-        TEXTS.iter().chain(rules).chain(below).flat_map(|text| jitopt_core::mutants::in_source(text)).collect();
-    all.extend(planted_rules::mutants());
-    all
-}
 
 #[cfg(test)]
 mod tests {

@@ -27,7 +27,7 @@ use jitopt_core::ir::{Graph, LoopIterations, Node, Value, ValueMap};
 use jitopt_core::pass::{PassContext, PassError, PassInfo, PassOption};
 use jitopt_core::symbol::{Symbol, prim};
 use jitopt_core::types::Type;
-use jitopt_core::{graph_dump, graph_update, planted};
+use jitopt_core::{graph_dump, graph_update};
 
 /// The registry entry.
 pub const PASS: PassInfo = PassInfo {
@@ -89,12 +89,12 @@ fn peel(graph: &mut Graph, node: Node, iterations: i64) {
 
     let left = operation(graph, "aten::sub", &[trips, taken], node);
     graph.set_input(node, 0, left);
-    graph.set_input(node, 1, planted!("peeling.condition", ended, "from-the-start" => condition));
+    graph.set_input(node, 1, ended);
     for i in 0..graph.num_outputs(node) {
         let state = graph.output(first, i);
-        graph.set_input(node, i + 2, planted!("peeling.state", state, "from-the-start" => graph.input(node, i + 2)));
+        graph.set_input(node, i + 2, state);
     }
-    planted!("peeling.counter", move_counter(graph, node, taken), "from-zero" => ());
+    move_counter(graph, node, taken);
     // Where the first loop ran fewer iterations, the second runs none.
     let numbering = graph.loop_iterations(node);
     let taken = numbering.start + numbering.stride * iterations as u64;

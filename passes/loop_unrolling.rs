@@ -31,7 +31,7 @@ use jitopt_core::pass::{PassContext, PassError, PassInfo, PassOption};
 use jitopt_core::symbol::{Symbol, attr, prim};
 use jitopt_core::types::Type;
 use jitopt_core::types::era::Era;
-use jitopt_core::{graph_dump, graph_update, planted};
+use jitopt_core::{graph_dump, graph_update};
 
 /// The registry entry.
 pub const PASS: PassInfo = PassInfo {
@@ -217,8 +217,7 @@ fn is_executed(graph: &Graph, node: Node) -> bool {
 fn counts(graph: &Graph, node: Node) -> bool {
     let body = graph.node_block(node, 0);
     let is_true = |value: Value| graph.ty(value) == Type::bool() && graph.constant_int(value) == Some(1);
-    planted!("unrolling.start", is_true(graph.input(node, 1)), "ignored" => true)
-        && planted!("unrolling.goes-on", is_true(graph.input(graph.return_node(body), 0)), "ignored" => true)
+    is_true(graph.input(node, 1)) && is_true(graph.input(graph.return_node(body), 0))
 }
 
 /// Moves constants that can share memory out of a loop: each is one object in all iterations, and
@@ -235,7 +234,7 @@ pub(crate) fn share_constants(graph: &mut Graph, node: Node) {
             }
         }
     }
-    for constant in planted!("unrolling.shared", shared, "copied" => Vec::new()) {
+    for constant in shared {
         graph.move_before(constant, node);
     }
 }
@@ -253,7 +252,7 @@ fn carry_counter(graph: &mut Graph, node: Node) -> bool {
     graph.insert_output(node, 0, Type::int());
     let carried = graph.insert_output(param_node, 1, Type::int());
     graph.replace_all_uses(counter, carried);
-    let one = number(graph, planted!("unrolling.step", 1, "two" => 2), return_node);
+    let one = number(graph, 1, return_node);
     let next = operation(graph, "aten::add", &[carried, one], return_node);
     graph.insert_input(return_node, 1, next);
     true
@@ -300,7 +299,7 @@ fn repeat_in_place(graph: &mut Graph, node: Node, trips: usize) {
     let body = graph.node_block(node, 0);
     let nodes: Vec<Node> = graph.nodes(body).collect();
     let mut state: Vec<Value> = graph.inputs(node).skip(2).collect();
-    for at in 0..planted!("unrolling.trips", trips, "one-less" => trips.saturating_sub(1), "one-more" => trips + 1) {
+    for at in 0..trips {
         copy_for_iteration(graph, node, at);
         state = copy_body(graph, body, &nodes, &state, &Place::Before(node)).split_off(1);
     }
@@ -364,7 +363,7 @@ fn split(graph: &mut Graph, node: Node, factor: usize) {
     for i in 0..graph.num_outputs(node) {
         let (outer, inner) = (graph.output(rest, i), graph.output(node, i));
         graph.replace_all_uses(inner, outer);
-        planted!("unrolling.handed-on", graph.set_input(rest, i + 2, inner), "from-the-start" => ());
+        graph.set_input(rest, i + 2, inner);
     }
     let body = graph.node_block(node, 0);
     let nodes: Vec<Node> = graph.nodes(body).collect();
@@ -381,11 +380,11 @@ fn split(graph: &mut Graph, node: Node, factor: usize) {
     }
     let trips = graph.input(node, 0);
     let by = number(graph, factor as i64, node);
-    let division = planted!("unrolling.division", "aten::__round_to_zero_floordiv", "floor" => "aten::floordiv");
+    let division = "aten::__round_to_zero_floordiv";
     let quotient = operation(graph, division, &[trips, by], node);
     let by = number(graph, factor as i64, node);
     let done = operation(graph, "aten::mul", &[quotient, by], node);
-    let left = operation(graph, "aten::sub", &[trips, planted!("unrolling.rest", done, "quotient" => quotient)], node);
+    let left = operation(graph, "aten::sub", &[trips, done], node);
     graph.set_input(node, 0, quotient);
-    graph.set_input(rest, 0, planted!("unrolling.left", left, "all" => trips));
+    graph.set_input(rest, 0, left);
 }

@@ -19,7 +19,7 @@ use jitopt_core::ir::{Graph, Node, Value};
 use jitopt_core::pass::{PassContext, PassError, PassInfo};
 use jitopt_core::symbol::prim;
 use jitopt_core::types::Type;
-use jitopt_core::{graph_dump, graph_update, planted};
+use jitopt_core::{graph_dump, graph_update};
 
 /// The registry entry.
 pub const PASS: PassInfo = PassInfo {
@@ -47,7 +47,6 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
 fn lower(graph: &mut Graph, node: Node) {
     graph_update!("Lowering the formula on {} gradients", graph.num_inputs(node));
     let gradients: Vec<Value> = graph.inputs(node).collect();
-    let gradients = planted!("gradof.any", gradients, "first" => gradients[..1].to_vec());
     let any = graph.create_op(prim::AUTOGRAD_ANY_NON_ZERO, &gradients, Type::int());
     graph.insert_before(node, any);
     let branch = graph.create(prim::IF);

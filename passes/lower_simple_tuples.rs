@@ -14,7 +14,7 @@ use jitopt_core::ir::{Attribute, Graph, Node, Value};
 use jitopt_core::pass::{PassContext, PassError, PassInfo};
 use jitopt_core::symbol::{attr, prim};
 use jitopt_core::types::Type;
-use jitopt_core::{graph_dump, graph_update, planted};
+use jitopt_core::{graph_dump, graph_update};
 
 /// The registry entry.
 pub const PASS: PassInfo = PassInfo {
@@ -67,7 +67,6 @@ pub(crate) fn take_apart(graph: &mut Graph, node: Node) -> bool {
     let values = match replacement {
         Replacement::Values(values) => values,
         Replacement::Tuple(picked) => {
-            let picked = planted!("tuples.picked", picked, "reversed" => picked.into_iter().rev().collect::<Vec<_>>());
             let types: Vec<Type> = picked.iter().map(|&value| graph.ty(value)).collect();
             let tuple = graph.create_op(prim::TUPLE_CONSTRUCT, &picked, Type::tuple(&types));
             graph.insert_before(node, tuple);
@@ -75,32 +74,21 @@ pub(crate) fn take_apart(graph: &mut Graph, node: Node) -> bool {
         }
     };
     for (i, value) in values.into_iter().enumerate() {
-        let output = graph
-            .output(node, planted!("tuples.output", i, "reversed" => graph.num_outputs(node) - 1 - i, "first" => 0));
-        planted!(
-            "tuples.direction", graph.replace_all_uses(output, value),
-            "back" => graph.replace_all_uses(value, output),
-        );
+        let output = graph.output(node, i);
+        graph.replace_all_uses(output, value);
     }
     true
 }
 
 fn replacement(graph: &Graph, node: Node) -> Option<Replacement> {
-    let construct =
-        graph.definer(planted!("tuples.tuple", graph.inputs(node).next()?, "last" => graph.inputs(node).last()?))?;
-    if planted!("tuples.construct", graph.kind(construct) != prim::TUPLE_CONSTRUCT, "any" => false) {
+    let construct = graph.definer(graph.inputs(node).next()?)?;
+    if graph.kind(construct) != prim::TUPLE_CONSTRUCT {
         return None;
     }
     let parts: Vec<Value> = graph.inputs(construct).collect();
     let fits = |n: usize| (graph.num_outputs(node) == n).then_some(());
     match graph.kind(node) {
-        prim::TUPLE_UNPACK => fits(parts.len()).map(|()| {
-            Replacement::Values(planted!(
-                "tuples.unpacked", parts,
-                "reversed" => parts.into_iter().rev().collect(),
-                "first" => vec![parts[0]; parts.len()],
-            ))
-        }),
+        prim::TUPLE_UNPACK => fits(parts.len()).map(|()| Replacement::Values(parts)),
         prim::TUPLE_INDEX => fits(1).and_then(|()| Some(Replacement::Values(vec![indexed(graph, node, &parts)?]))),
         _ => fits(1).and_then(|()| Some(Replacement::Tuple(sliced(graph, node, &parts)?.to_vec()))),
     }
@@ -111,28 +99,12 @@ fn indexed(graph: &Graph, node: Node, parts: &[Value]) -> Option<Value> {
     let operand = || graph.constant_int(graph.inputs(node).nth(1)?);
     let index = graph.attribute(node, attr::INDEX).and_then(Attribute::as_int).or_else(operand)?;
     let len = parts.len() as i64;
-    let index = planted!(
-        "tuples.index", if index < 0 { index + len } else { index },
-        "absolute" => index.abs(),
-        "before" => if index <= 0 { index + len - 1 } else { index - 1 },
-        "next" => (index + 1).rem_euclid(len),
-        "from-end" => if index < 0 { -index - 1 } else { index },
-        "first" => 0,
-        "last" => len - 1,
-        "reversed" => if index < 0 { -index - 1 } else { len - 1 - index },
-    );
+    let index = if index < 0 { index + len } else { index };
     parts.get(usize::try_from(index).ok()?).copied()
 }
 
 fn sliced<'p>(graph: &Graph, node: Node, parts: &'p [Value]) -> Option<&'p [Value]> {
     let bound = |name| graph.attribute(node, name).and_then(|a| usize::try_from(a.as_int()?).ok());
     let (begin, end) = (bound(attr::BEGIN)?, bound(attr::END)?);
-    planted!(
-        "tuples.slice", parts.get(begin..end),
-        "with-end" => parts.get(begin..=end),
-        "without-begin" => parts.get(begin + 1..end),
-        "from-start" => parts.get(..end - begin),
-        "to-end" => parts.get(begin..),
-        "length" => parts.get(begin..begin + end),
-    )
+    parts.get(begin..end)
 }

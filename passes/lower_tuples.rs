@@ -26,7 +26,7 @@ use jitopt_core::ir::{Attribute, Block, Graph, Node, Value};
 use jitopt_core::pass::{PassContext, PassError, PassInfo};
 use jitopt_core::symbol::{attr, prim};
 use jitopt_core::types::Type;
-use jitopt_core::{graph_dump, graph_update, planted};
+use jitopt_core::{graph_dump, graph_update};
 
 /// The registry entry.
 pub const PASS: PassInfo = PassInfo {
@@ -57,18 +57,14 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
         };
         let Some(node) = node else {
             let end = graph.return_node(block);
-            if planted!("flatten.results", true, "root-only" => block == graph.root()) {
-                flatten_inputs(graph, cx, end)?;
-            }
+            flatten_inputs(graph, cx, end)?;
             continue;
         };
         work.push((block, Some(node)));
         visit(graph, cx, node, block)?;
         let blocks: Vec<Block> = graph.node_blocks(node).collect();
         for &block in blocks.iter().rev() {
-            if planted!("flatten.params", true, "none" => false) {
-                flatten_outputs(graph, cx, graph.param_node(block), block);
-            }
+            flatten_outputs(graph, cx, graph.param_node(block), block);
             work.push((block, None));
         }
     }
@@ -154,7 +150,7 @@ fn visit(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node, block: Block) 
         return Ok(());
     }
     let passes_on = matches!(graph.kind(node), prim::IF | prim::LOOP);
-    if planted!("flatten.blocks", passes_on, "if-only" => graph.kind(node) == prim::IF) {
+    if passes_on {
         flatten_inputs(graph, cx, node)?;
     }
     flatten_outputs(graph, cx, node, block);
@@ -185,7 +181,6 @@ fn split_constant(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) {
         last = part;
         parts.push(graph.output(part, 0));
     }
-    let parts = planted!("flatten.constants", parts, "reversed" => parts.into_iter().rev().collect::<Vec<_>>());
     let pack = graph.create_op(prim::TUPLE_CONSTRUCT, &parts, graph.ty(tuple));
     graph.insert_after(last, pack);
     let packed = graph.output(pack, 0);
@@ -218,10 +213,9 @@ fn flatten_inputs(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) -> Re
         };
         cx.did(graph, "tuples-lowered", construct);
         let parts: Vec<Value> = graph.inputs(construct).collect();
-        planted!("flatten.operand", graph.remove_input(node, i), "first" => graph.remove_input(node, 0));
-        let parts = planted!("flatten.parts", parts, "first-twice" => vec![parts[0]; parts.len()]);
+        graph.remove_input(node, i);
         for (k, part) in parts.into_iter().enumerate() {
-            let place = planted!("flatten.place", i + k, "reversed" => i, "front" => k);
+            let place = i + k;
             graph.insert_input(node, place, part);
         }
     }
@@ -243,19 +237,17 @@ fn flatten_outputs(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node, bloc
             .iter()
             .enumerate()
             .map(|(k, &ty)| {
-                let place =
-                    planted!("flatten.output", i + 1 + k, "reversed" => i + 1, "end" => graph.num_outputs(node));
+                let place = i + 1 + k;
                 graph.insert_output(node, place, ty)
             })
             .collect();
-        let parts = planted!("flatten.packed", parts, "reversed" => parts.into_iter().rev().collect::<Vec<_>>());
         let pack = graph.create_op(prim::TUPLE_CONSTRUCT, &parts, Type::tuple(&elements));
         // After packs of earlier outputs the order does not matter: a pack of an inner tuple goes
         // before its user.
         if graph.kind(node) == prim::PARAM {
-            planted!("flatten.pack-place", graph.prepend(block, pack), "end" => graph.append(block, pack))
+            graph.prepend(block, pack)
         } else {
-            planted!("flatten.pack-behind", graph.insert_after(node, pack), "before" => graph.insert_before(node, pack))
+            graph.insert_after(node, pack)
         }
         let packed = graph.output(pack, 0);
         graph.set_type(packed, graph.ty(value));

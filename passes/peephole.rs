@@ -45,7 +45,7 @@ use jitopt_core::symbol::{Symbol, attr, prim};
 use jitopt_core::types::era::Era;
 use jitopt_core::types::release::Release;
 use jitopt_core::types::{Simple, Type};
-use jitopt_core::{graph_dump, graph_update, planted};
+use jitopt_core::{graph_dump, graph_update};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -202,17 +202,6 @@ pub static RULES: &[&[Rule]] = &[
     cat_rules::RULES,
 ];
 
-/// The sources of the rules, which have mutant sites.
-#[cfg(feature = "mutants")]
-pub(crate) const TEXTS: &[&str] = &[
-    include_str!("peephole/cat_rules.rs"),
-    include_str!("peephole/container_rules.rs"),
-    include_str!("peephole/facts.rs"),
-    include_str!("peephole/number_rules.rs"),
-    include_str!("peephole/structure_rules.rs"),
-    include_str!("peephole/tensor_rules.rs"),
-];
-
 /// Every rule.
 pub fn rules() -> impl Iterator<Item = &'static Rule> {
     RULES.iter().copied().flatten()
@@ -356,7 +345,7 @@ impl Walk {
     fn may_do(&mut self, graph: &Graph, cx: &mut PassContext<'_>, rule: &Rule, node: Node, edit: &Edit) -> bool {
         let (true, Edit::Output(i, New::Value(new))) = (rule.shares, edit) else { return true };
         let (old, new) = (graph.output(node, *i), *new);
-        let why = if planted!("peephole.sharing", !self.may_share(graph, old, new), "ignored" => false) {
+        let why = if !self.may_share(graph, old, new) {
             "the result would share memory that is written to, or that is visible outside twice"
         } else if self.strides_matter && !self.facts(graph).is_contiguous(new) {
             "the graph reads strides, which may differ"

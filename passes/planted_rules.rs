@@ -5,7 +5,7 @@
 //! see.
 
 use jitopt_core::ir::{Attribute, Float, FloatStyle, Graph, Node, Value};
-use jitopt_core::mutants::{Mutant, active};
+use jitopt_core::mutants::{self, Mutant};
 use jitopt_core::pass::{PassContext, PassError, PassInfo};
 use jitopt_core::symbol::{Symbol, attr, prim};
 use jitopt_core::types::{Simple, Type, TypeKind};
@@ -180,7 +180,7 @@ pub fn mutants() -> impl Iterator<Item = Mutant> {
 }
 
 fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
-    for &(name, kind, applies, new) in RULES.iter().filter(|(name, ..)| active::at(name).is_some()) {
+    for &(name, kind, applies, new) in RULES.iter().filter(|(name, ..)| mutants::at(name).is_some()) {
         let matches = |graph: &Graph, node: Node| graph.kind(node).as_str() == kind && applies(graph, node);
         let nodes: Vec<Node> = graph.all_nodes().filter(|&node| matches(graph, node)).collect();
         for node in nodes {

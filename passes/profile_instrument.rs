@@ -20,6 +20,7 @@
 //!
 //! Sections are skipped: they have executors of their own. Linear in nodes.
 
+use jitopt_core::graph_dump;
 use jitopt_core::ir::{Attribute, Block, Graph, Node, Value};
 use jitopt_core::ops;
 use jitopt_core::ops::guard_rules::{Profiled, profiled};
@@ -27,7 +28,6 @@ use jitopt_core::pass::{PassContext, PassError, PassInfo};
 use jitopt_core::symbol::{attr, prim};
 use jitopt_core::types::Type;
 use jitopt_core::types::era::Era;
-use jitopt_core::{graph_dump, planted};
 
 /// The registry entry.
 pub const PASS: PassInfo = PassInfo {
@@ -98,7 +98,7 @@ fn operands(graph: &Graph, node: Node, sites: &mut Vec<(Node, usize)>) {
             continue;
         }
         let made = || graph.definer(value).is_some_and(|maker| around(graph, maker).outputs);
-        if graph.ty(value).is_tensor() && (planted!("profile.operands", asked, "none" => false) || made()) {
+        if graph.ty(value).is_tensor() && (asked || made()) {
             sites.push((node, i));
         }
     }

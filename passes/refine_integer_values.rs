@@ -23,7 +23,7 @@ use jitopt_core::ir::{Attribute, Block, Graph, Node, Value};
 use jitopt_core::pass::{PassContext, PassError, PassInfo};
 use jitopt_core::symbol::{attr, prim};
 use jitopt_core::types::{Simple, Type};
-use jitopt_core::{graph_dump, graph_update, planted};
+use jitopt_core::{graph_dump, graph_update};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The registry entry.
@@ -140,7 +140,7 @@ impl Walk {
     /// A comparison with a constant yields a fact when its result is `when`.
     fn compare(&mut self, graph: &Graph, node: Node, when: usize) {
         let [a, b] = graph.inputs(node).collect::<Vec<_>>()[..] else { return };
-        let whole = |value: Value| planted!("refine-ints.int", graph.ty(value) == Type::int(), "any" => true);
+        let whole = |value: Value| graph.ty(value) == Type::int();
         let fact = match (graph.constant_int(a), graph.constant_int(b)) {
             (None, Some(number)) => (a, number),
             (Some(number), None) => (b, number),
@@ -148,7 +148,7 @@ impl Walk {
         };
         if whole(a) && whole(b) && graph.ty(graph.output(node, 0)).is(Simple::Bool) {
             let mut told = [Facts::new(), Facts::new()];
-            told[planted!("refine-ints.when", when, "other" => 1 - when)].push(fact);
+            told[when].push(fact);
             self.told.insert(graph.output(node, 0), told);
         }
     }
@@ -165,7 +165,7 @@ impl Walk {
     /// The facts that follow from the condition of an If in one of its blocks.
     fn told_in(&self, graph: &Graph, node: Node, block: usize) -> Facts {
         let told = self.told.get(&graph.input(node, 0));
-        told.map_or(Facts::new(), |told| told[planted!("refine-ints.branch", 1 - block, "other" => block)].clone())
+        told.map_or(Facts::new(), |told| told[1 - block].clone())
     }
 
     fn enter(&mut self, graph: &Graph, node: Node, i: usize) {
@@ -182,7 +182,7 @@ impl Walk {
         self.refine(graph, cx, graph.return_node(block));
         let learnt = self.log[before..].iter().map(|(value, _)| (*value, self.known[value]));
         self.at_end.insert(block, newest(learnt));
-        while self.log.len() > planted!("refine-ints.forget", before, "never" => self.log.len()) {
+        while self.log.len() > before {
             let (value, old) = self.log.pop().expect("the log is longer than `known`");
             match old {
                 Some(old) => self.known.insert(value, old),
@@ -194,7 +194,6 @@ impl Walk {
     fn join(&mut self, graph: &Graph, node: Node) {
         let blocks = [0, 1].map(|i| graph.node_block(node, i));
         let raises = blocks.map(|block| self.raises.contains(&block));
-        let raises = planted!("refine-ints.raises", raises, "other" => [raises[1], raises[0]]);
         let at_end = blocks.map(|block| self.at_end.remove(&block).unwrap_or_default());
         match raises {
             [true, true] => self.raises.extend(graph.block_of(node)),
@@ -218,7 +217,7 @@ impl Walk {
     fn told_by_branches(&self, graph: &Graph, results: [Value; 2], at_end: &[Facts; 2], outcome: usize) -> Facts {
         let never = |value: Value| graph.constant_int(value).is_some_and(|bool| (bool != 0) != (outcome == 1));
         let taken = match results.map(never) {
-            [true, false] => planted!("refine-ints.taken", 1, "other" => 0),
+            [true, false] => 1,
             [false, true] => 0,
             _ => return Facts::new(),
         };

@@ -14,7 +14,7 @@ use jitopt_core::ir::{Graph, Node, Value};
 use jitopt_core::pass::{PassContext, PassError, PassInfo};
 use jitopt_core::symbol::prim;
 use jitopt_core::types::{Field, Type, TypeKind};
-use jitopt_core::{graph_dump, graph_update, planted};
+use jitopt_core::{graph_dump, graph_update};
 
 /// The registry entry.
 pub const PASS: PassInfo = PassInfo {
@@ -57,7 +57,7 @@ fn fact(graph: &Graph, value: Value) -> Type {
 fn refined(graph: &Graph, node: Node) -> Option<Type> {
     let output = graph.single_output(node)?;
     let (old, parts) = (graph.ty(output), graph.inputs(node).map(|value| fact(graph, value)));
-    let parts: Vec<Type> = planted!("refine.parts", parts.collect(), "reversed" => parts.rev().collect());
+    let parts: Vec<Type> = parts.collect();
     let ty = match old.kind() {
         TypeKind::Tuple(elements) if elements.len() == parts.len() => Type::tuple(&parts),
         TypeKind::NamedTuple(fields) if fields.len() == parts.len() => {

@@ -13,7 +13,7 @@
 use jitopt_core::ir::{Graph, Node};
 use jitopt_core::pass::{PassContext, PassError, PassInfo};
 use jitopt_core::symbol::aten;
-use jitopt_core::{graph_dump, graph_update, planted};
+use jitopt_core::{graph_dump, graph_update};
 
 /// The registry entry.
 pub const PASS: PassInfo = PassInfo {
@@ -35,7 +35,6 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
         cx.rewrite(graph, "expands-removed", node, |graph| {
             graph_update!("Removing implicit expand %{}", graph.name(graph.output(node, 0)));
             let (input, output) = (graph.input(node, 0), graph.output(node, 0));
-            let input = planted!("expands.operand", input, "sizes" => graph.input(node, 1));
             graph.replace_all_uses(output, input);
             graph.erase(node);
         });
@@ -45,13 +44,8 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
 }
 
 fn is_implicit_expand(graph: &Graph, node: Node) -> bool {
-    planted!("expands.kind", graph.kind(node) == aten::EXPAND, "any" => true)
+    graph.kind(node) == aten::EXPAND
         && graph.num_inputs(node) == 3
         && graph.num_outputs(node) == 1
-        && planted!(
-            "expands.implicit", graph.constant_int(graph.input(node, 2)) == Some(1),
-            "ignored" => true,
-            "explicit" => graph.constant_int(graph.input(node, 2)) == Some(0),
-            "any-constant" => graph.constant_int(graph.input(node, 2)).is_some(),
-        )
+        && graph.constant_int(graph.input(node, 2)) == Some(1)
 }

@@ -33,7 +33,7 @@ use jitopt_core::pass::{PassContext, PassError, PassInfo, PassOption};
 use jitopt_core::symbol::{Symbol, prim};
 use jitopt_core::tensor::promotion::join;
 use jitopt_core::types::{DType, Type};
-use jitopt_core::{graph_dump, graph_update, planted};
+use jitopt_core::{graph_dump, graph_update};
 
 /// The registry entry.
 pub const PASS: PassInfo = PassInfo {
@@ -96,9 +96,7 @@ fn walk(graph: &mut Graph, visit: &mut dyn FnMut(&mut Graph, Node, &mut Seen)) {
 /// Whether `value` is fresh memory of which `node`, in the defining block, is the first reader.
 fn is_unseen(graph: &Graph, value: Value, node: Node, seen: &Seen) -> bool {
     let here = graph.definer(value).is_some_and(|definer| graph.block_of(definer) == graph.block_of(node));
-    planted!("mutation.block", here, "any" => true)
-        && planted!("mutation.seen", !seen.contains(value), "ignored" => true)
-        && planted!("mutation.new", is_new(graph, value) || is_new_in_both(graph, value), "anything" => !graph.is_param(value))
+    here && !seen.contains(value) && (is_new(graph, value) || is_new_in_both(graph, value))
 }
 
 /// Why the memory of `value` may have been observed before.
@@ -128,7 +126,7 @@ pub(crate) fn is_new(graph: &Graph, value: Value) -> bool {
     let operator = ops::operator(graph.era, kind);
     let runs_nothing = graph.num_blocks(node) == 0 && graph.subgraph(node).is_none() && !operator.has_side_effects();
     // A write to a constant persists when the graph runs again.
-    let lasts = planted!("mutation.constant", kind == prim::CONSTANT, "ignored" => false) || kind == prim::PARAM;
+    let lasts = kind == prim::CONSTANT || kind == prim::PARAM;
     runs_nothing && !lasts && kind != prim::UNINITIALIZED && {
         let types: Vec<Type> = graph.inputs(node).map(|operand| graph.ty(operand)).collect();
         let schema = operator.resolve(&types).schema();
@@ -136,7 +134,7 @@ pub(crate) fn is_new(graph: &Graph, value: Value) -> bool {
             AliasRule::Fresh | AliasRule::FreshContainer | AliasRule::BatchNorm { .. } => true,
             AliasRule::Schema => schema
                 .and_then(|schema| schema.returns.get(graph.output_index(value)))
-                .is_some_and(|returned| planted!("mutation.view", !returned.is_annotated(), "new" => true)),
+                .is_some_and(|returned| !returned.is_annotated()),
             _ => false,
         }
     }
@@ -150,9 +148,7 @@ fn is_new_in_both(graph: &Graph, value: Value) -> bool {
         graph.results(block).nth(graph.output_index(value)).is_some_and(|result| {
             let inside = graph.definer(result).is_some_and(|definer| graph.block_of(definer) == Some(block));
             let once = graph.single_use(result).is_some();
-            planted!("mutation.inside", inside, "ignored" => true)
-                && planted!("mutation.once", once, "ignored" => true)
-                && is_new(graph, result)
+            inside && once && is_new(graph, result)
         })
     };
     graph.num_blocks(branch) == 2 && graph.node_blocks(branch).all(only_returned)
@@ -177,11 +173,7 @@ fn put_out_of_place(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node, see
         graph.exchange_outputs(output, target);
         for i in 0..graph.num_inputs(node) {
             if graph.input(node, i) == target {
-                graph.set_input(
-                    node,
-                    i,
-                    planted!("mutation.operand", output, "itself" => graph.input(node, graph.num_inputs(node) - 1)),
-                );
+                graph.set_input(node, i, output);
             }
         }
         form.apply(graph, node);
@@ -261,7 +253,7 @@ pub(crate) fn keeps_elements(graph: &Graph, node: Node, kind: Symbol, trusting: 
     };
     let mut others = graph.inputs(node).filter(|&value| graph.ty(value).is_tensor());
     let elements = ops::operator(graph.era, kind).rule.elements;
-    match planted!("mutation.elements", elements, "ignored" => Elements::First) {
+    match elements {
         Elements::First => Ok(()),
         Elements::Bool if dtype(target) == Some(DType::Bool) => Ok(()),
         Elements::Bool => Err("out of place it returns bools"),
@@ -291,7 +283,7 @@ fn fold_into_list(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node, seen:
     let done = cx.rewrite(graph, "list-writes-removed", node, |graph| {
         graph_update!("Constructing %{} with its element {place}", graph.name(list));
         graph.move_before(construct, node);
-        let place = planted!("mutation.place", place as usize, "first" => 0);
+        let place = place as usize;
         if setting {
             graph.set_input(construct, place, element)
         } else {

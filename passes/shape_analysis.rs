@@ -50,10 +50,6 @@ pub const PASS: PassInfo = PassInfo {
     file: file!(),
 };
 
-/// The sources of the submodules, which have mutant sites.
-#[cfg(feature = "mutants")]
-pub(crate) const TEXTS: &[&str] = &[include_str!("shape_analysis/flow.rs")];
-
 fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     let mode = if cx.flag("precise")? { Mode::Precise } else { Mode::AsPyTorch };
     graph_dump!("Before shape analysis", graph);

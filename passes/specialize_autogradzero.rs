@@ -33,7 +33,7 @@ use jitopt_core::pass::{PassContext, PassError, PassInfo};
 use jitopt_core::symbol::{Symbol, aten, attr, prim};
 use jitopt_core::types::era::Era;
 use jitopt_core::types::{Simple, Type, TypeKind};
-use jitopt_core::{graph_dump, graph_update, planted};
+use jitopt_core::{graph_dump, graph_update};
 use rustc_hash::FxHashMap;
 
 /// The registry entry.
@@ -101,7 +101,7 @@ impl Walk {
                 _ if holds_tensors(graph.ty(param)) => State::Unknown,
                 _ => State::Defined,
             };
-            self.known.insert(param, planted!("autogradzero.params", state, "defined" => State::Defined));
+            self.known.insert(param, state);
         }
     }
 
@@ -217,8 +217,7 @@ impl Walk {
         let plain = graph.num_blocks(node) == 0;
         let defined = plain && graph.inputs(node).all(|value| self.state(value) == State::Defined);
         let defined = defined || plain && is_fresh(graph, node);
-        let state =
-            if planted!("autogradzero.outputs", defined, "always" => true) { State::Defined } else { State::Unknown };
+        let state = if defined { State::Defined } else { State::Unknown };
         // A value that holds no tensor is defined.
         let state = |output| if holds_tensors(graph.ty(output)) { state } else { State::Defined };
         self.known.extend(graph.outputs(node).map(|output| (output, state(output))));
@@ -232,8 +231,6 @@ impl Walk {
             [_, State::Zero] => Some(a),
             _ => None,
         };
-        let one_side =
-            planted!("autogradzero.side", one_side, "other" => one_side.map(|kept| if kept == a { b } else { a }));
         let done = match (one_side, states) {
             (Some(kept), _) => cx.rewrite(graph, "sums-dropped", node, |graph| {
                 graph_update!("%{} is %{}", graph.name(old), graph.name(kept));
@@ -266,14 +263,8 @@ impl Walk {
         block: Block,
     ) -> Option<Option<Node>> {
         let states: Vec<State> = gradients.iter().map(|&value| self.state(value)).collect();
-        let any = planted!(
-            "autogradzero.any", states.contains(&State::Defined),
-            "not-zero" => states.iter().any(|state| *state != State::Zero),
-        );
-        let none = planted!(
-            "autogradzero.none", states.iter().all(|state| *state == State::Zero),
-            "any" => states.contains(&State::Zero),
-        );
+        let any = states.contains(&State::Defined);
+        let none = states.iter().all(|state| *state == State::Zero);
         if any {
             return cx.rewrite(graph, "formulas-placed", node, |graph| place(graph, node, block));
         }

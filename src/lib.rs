@@ -7,6 +7,7 @@ pub mod interpreter;
 pub mod ir;
 pub mod lint;
 pub mod log;
+#[cfg(feature = "mutants")]
 pub mod mutants;
 pub mod ops;
 pub mod outlining;

@@ -34,7 +34,6 @@ pub mod rules;
 pub mod schema;
 pub mod shape_rules;
 
-use crate::planted;
 use crate::symbol::Symbol;
 use crate::types::era::Era;
 use crate::types::{Simple, Type};
@@ -144,19 +143,13 @@ impl Operator {
     /// Effects inside its blocks and its subgraph do not count: `prim::If` has no effect, its
     /// contents may have.
     pub fn has_side_effects(&self) -> bool {
-        planted!(
-            "ops.effects", self.rule.effect.is_side_effect(),
-            "none" => false,
-            "raise-is-none" => self.rule.effect.is_side_effect() && self.rule.effect != Effect::Raise,
-            "print-is-none" => self.rule.effect.is_side_effect() && self.rule.effect != Effect::Observable,
-        )
+        self.rule.effect.is_side_effect()
     }
 
     /// Whether the same operands give the same result. Without a schema the result is the worst of
     /// all overloads.
     pub fn nondeterminism(&self, schema: Option<&Schema>) -> Nondeterminism {
         match (self.rule.nondeterminism, schema) {
-            (None, _) if planted!("ops.random", false, "never" => true) => Nondeterminism::Deterministic,
             (Some(known), _) => known,
             (None, Some(schema)) => rules::nondeterminism(schema),
             (None, None) => *self
@@ -182,12 +175,7 @@ impl Operator {
     /// its own is treated as unknown: the overload may be one of another version.
     /// [`AliasRule::MayReturn`] is only returned if the schema is not more precise.
     pub fn alias_rule(&self, schema: Option<&Schema>) -> AliasRule {
-        let rule = planted!(
-            "ops.alias-rule", self.rule.alias,
-            "schema-only" => if matches!(self.rule.alias, AliasRule::MayReturn(_)) { AliasRule::Schema } else { self.rule.alias },
-            "statistics" => if matches!(self.rule.alias, AliasRule::BatchNorm { .. }) { AliasRule::Schema } else { self.rule.alias },
-            "next-operand" => if let AliasRule::MayReturn(i) = self.rule.alias { AliasRule::MayReturn(i + 1) } else { self.rule.alias },
-        );
+        let rule = self.rule.alias;
         match (rule, schema) {
             (AliasRule::Schema | AliasRule::MayReturn(_), None) => AliasRule::Conservative,
             (AliasRule::MayReturn(_), Some(schema)) if schema.returns.iter().any(schema::Formal::is_annotated) => {
@@ -200,12 +188,7 @@ impl Operator {
     /// Whether it may write to memory reachable from its operands. Without a schema that is assumed
     /// unless a row gives its aliasing.
     pub fn may_write(&self, schema: Option<&Schema>) -> bool {
-        planted!(
-            "ops.may-write", self.alias_rule(schema).writes() || schema.is_some_and(Schema::is_writing),
-            "never" => false,
-            "schema-only" => schema.is_some_and(Schema::is_writing),
-            "rule-only" => self.alias_rule(schema).writes(),
-        )
+        self.alias_rule(schema).writes() || schema.is_some_and(Schema::is_writing)
     }
 
     /// No effect, no write, and the same result every time: the node may be computed once, earlier,

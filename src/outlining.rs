@@ -8,7 +8,6 @@
 
 use crate::ir::{Graph, Node, Value, ValueMap};
 use crate::ops::{self, rules::Nondeterminism};
-use crate::planted;
 use rustc_hash::FxHashSet;
 
 /// Copies a node of one graph into another, where it draws the random numbers that it would have
@@ -16,7 +15,7 @@ use rustc_hash::FxHashSet;
 pub fn copied(target: &mut Graph, source: &Graph, node: Node, map: &mut ValueMap) -> Node {
     let copy = target.copy_node(Some(source), node, map);
     if ops::operator(source.era, source.kind(node)).nondeterminism(None) > Nondeterminism::Undefined {
-        planted!("outlining.draws", target.keep_draws(copy, source.draw_place(node)), "lost" => ());
+        target.keep_draws(copy, source.draw_place(node));
     }
     copy
 }

@@ -8,7 +8,6 @@ use jitopt_core::ops::fusion_rules::fusion_row;
 use jitopt_core::ops::linear_rules::{Linear, linear_row};
 use jitopt_core::ops::rules::Elements;
 use jitopt_core::ops::{self};
-use jitopt_core::planted;
 use jitopt_core::symbol::{Symbol, prim};
 use jitopt_core::tensor::promotion::join;
 use jitopt_core::types::{DType, Type};
@@ -117,7 +116,7 @@ impl Carrier<'_> {
             let (other, value) =
                 (self.extents.extent(self.graph, self.graph.input(node, i)), self.graph.input(node, i));
             let keeps = sum.sizes.iter().all(|size| size.keeps(&other));
-            if !planted!("sums.constant", keeps, "always" => true) {
+            if !keeps {
                 return Err("another operand may vary over the summed elements");
             }
             if !self.promotes_alike(value, self.graph.input(node, at), &other, sum) {
@@ -278,10 +277,10 @@ impl Carrier<'_> {
 /// side counts several times.
 fn same_sums(a: &Pending, b: &Pending) -> Result<(), Refusal> {
     let same = a.sizes.len() == b.sizes.len() && a.sizes.iter().zip(&b.sizes).all(|(a, b)| a.is(b));
-    if !planted!("sums.same-sizes", same, "ignored" => true) {
+    if !same {
         return Err("the two sides are summed to different sizes");
     }
-    match planted!("sums.same-shape", a.whole.is(&b.whole), "ignored" => true) {
+    match a.whole.is(&b.whole) {
         true => Ok(()),
         false => Err("the two sides may have different shapes before they are summed"),
     }
@@ -299,9 +298,7 @@ pub(super) fn joined(before: &Pending, last: &Size, is_given: bool) -> Option<Si
         (Size::Nothing, _) | (_, Size::Of(_)) => Some(last.clone()),
         (_, Size::Unknown(_)) if is_given => Some(last.clone()),
         _ if first.is(last) => Some(first.clone()),
-        (Size::Unless(middle, whole), Size::Unless(own, of))
-            if of.is(middle) && planted!("sums.begin", begins(whole), "anywhere" => true) =>
-        {
+        (Size::Unless(middle, whole), Size::Unless(own, of)) if of.is(middle) && begins(whole) => {
             Some(Size::Unless(own.clone(), whole.clone()))
         }
         (Size::Of(middle), Size::Unless(own, of)) if of.is(middle) => Some(Size::Of(own.clone())),

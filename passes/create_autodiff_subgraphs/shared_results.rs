@@ -16,14 +16,12 @@ use jitopt_core::entity::EntitySet;
 use jitopt_core::ir::{Attribute, Graph, Node, Value, ValueMap};
 use jitopt_core::outlining::copied;
 use jitopt_core::pass::PassContext;
-use jitopt_core::planted;
 use jitopt_core::symbol::{attr, prim};
 use rustc_hash::FxHashSet;
 
 /// Moves out the nodes that must leave now; returns whether there were any.
 pub(super) fn put_out(graph: &mut Graph, cx: &mut PassContext<'_>, group: Node) -> bool {
     let leaving = graph.subgraph(group).map_or(Vec::new(), leaving);
-    let leaving = planted!("autodiff.shared", leaving, "kept" => Vec::new());
     !leaving.is_empty() && cx.rewrite(graph, "nodes-put-out", group, |graph| leave(graph, group, &leaving)).is_some()
 }
 

@@ -20,11 +20,11 @@
 
 use super::{Fuser, group_sizes, is_random, latest_first};
 use jitopt_core::analysis::AliasDb;
+use jitopt_core::graph_update;
 use jitopt_core::ir::{Attribute, Block, Graph, Node, Value};
 use jitopt_core::pass::PassContext;
 use jitopt_core::symbol::{Symbol, aten, attr, prim};
 use jitopt_core::types::Type;
-use jitopt_core::{graph_update, planted};
 
 fn is_chunk(graph: &Graph, node: Node) -> bool {
     [prim::CONSTANT_CHUNK, prim::BROADCASTING_CHUNK].contains(&graph.kind(node))
@@ -62,7 +62,7 @@ impl Fuser {
             // An operand of the operator may be written to before the chunk: then the alias
             // analysis must be updated.
             let is_written = graph.inputs(operator).any(|value| self.db.has_writers(value));
-            if planted!("fuse.divided-later", is_written, "ignored" => false) {
+            if is_written {
                 self.db.move_before_topologically(graph, operator, chunk);
             }
             divide(graph, &mut self.db, chunk, i, operator);
@@ -78,7 +78,9 @@ impl Fuser {
         let is_size = |user| group_sizes::is_size(graph, user);
         graph.block_of(node) == graph.block_of(chunk)
             && graph.users(operand).all(|user| user == chunk || is_size(user))
-            && planted!("fuse.divided", !row.like_first && !row.reduces && !is_random(graph, node), "all" => true)
+            && !row.like_first
+            && !row.reduces
+            && !is_random(graph, node)
             && self.cannot_move(graph, node, chunk).is_none()
     }
 
@@ -196,7 +198,7 @@ fn first_chunk_of(graph: &mut Graph, db: &mut AliasDb, chunk: Node, operand: Val
     let first = graph.num_outputs(chunk);
     for &part in like {
         let output = graph.add_output(chunk, graph.ty(part));
-        planted!("fuse.divided-memory", db.copy_value(output, operand), "unknown" => ());
+        db.copy_value(output, operand);
     }
     first
 }
@@ -265,7 +267,7 @@ fn equal_inside(graph: &Graph, group: Node, chunk: Node) -> Option<Node> {
     let user = section.users(param).next().filter(|&user| section.kind(user) == prim::CONSTANT_CHUNK)?;
     let equal =
         same(attr::CHUNKS).and(same(attr::DIM)).is_some() && section.num_outputs(user) == graph.num_outputs(chunk);
-    planted!("fuse.same-chunk", equal, "always" => true).then_some(user)
+    equal.then_some(user)
 }
 
 /// Replaces reads of `chunk` by reads of the chunk `inside`.

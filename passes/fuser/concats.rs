@@ -16,7 +16,7 @@ use super::{Fuser, latest_first};
 use jitopt_core::ir::{Attribute, Block, Graph, Node, Value};
 use jitopt_core::pass::PassContext;
 use jitopt_core::symbol::{aten, attr, prim};
-use jitopt_core::{graph_debug, graph_update, planted};
+use jitopt_core::{graph_debug, graph_update};
 
 /// The list that `cat` reads and the dimension, when both are known and the list has no other
 /// reader.
@@ -59,7 +59,7 @@ impl Fuser {
 
     /// Why concatenating in a group gains nothing, or is not possible.
     fn refuses_concat(&mut self, graph: &Graph, cat: Node, list: Node) -> Option<Refusal> {
-        if let Some(refusal) = planted!("fuse.concat-moves", self.cannot_move(graph, list, cat), "always" => None) {
+        if let Some(refusal) = self.cannot_move(graph, list, cat) {
             return Some(refusal);
         }
         let output = graph.output(cat, 0);

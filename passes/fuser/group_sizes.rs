@@ -10,13 +10,13 @@
 //! A kernel that writes less is faster. Gradients read many such sizes.
 
 use super::Fuser;
+use jitopt_core::graph_update;
 use jitopt_core::ir::{Block, Graph, Node, Value};
 use jitopt_core::ops::fusion_rules::fusion_row;
 use jitopt_core::ops::{self};
 use jitopt_core::pass::PassContext;
 use jitopt_core::symbol::{Symbol, attr, prim};
 use jitopt_core::types::Type;
-use jitopt_core::{graph_update, planted};
 use rustc_hash::FxHashMap;
 
 /// Whether a node is `aten::size(Tensor) -> int[]`.
@@ -76,7 +76,7 @@ fn shaping(graph: &Graph, node: Node) -> Vec<Value> {
         return Vec::new();
     }
     let tensors = graph.inputs(node).filter(|value| graph.ty(*value).is_tensor());
-    tensors.take(if planted!("fuse.like-first", like_first, "ignored" => false) { 1 } else { usize::MAX }).collect()
+    tensors.take(if like_first { 1 } else { usize::MAX }).collect()
 }
 
 /// Replaces reads of the size of the output of `node` by the broadcast size of its operands,

@@ -12,7 +12,6 @@
 use super::Fuser;
 use jitopt_core::ir::{Attribute, Graph, Node, Value, ValueMap};
 use jitopt_core::outlining::copied;
-use jitopt_core::planted;
 use jitopt_core::symbol::{attr, prim};
 use jitopt_core::types::Type;
 
@@ -70,7 +69,7 @@ impl Fuser {
     pub(super) fn take_in(&mut self, graph: &mut Graph, group: Node, node: Node) {
         self.absorb(graph, group, node);
         for (i, output) in graph.outputs(node).collect::<Vec<_>>().into_iter().enumerate() {
-            if planted!("fuse.exported", graph.has_uses(output), "never" => false) {
+            if graph.has_uses(output) {
                 self.export(graph, group, node, i);
             }
         }
@@ -91,7 +90,7 @@ impl Fuser {
         graph.remove_inputs(group);
         graph.set_inputs(group, joint.operands.into_iter());
         for (old, inner) in graph.outputs(other).collect::<Vec<_>>().into_iter().zip(joint.made).rev() {
-            if planted!("fuse.merged-exported", graph.has_uses(old), "never" => false) {
+            if graph.has_uses(old) {
                 graph.with_subgraph(group, |section| section.add_result(section.root(), inner));
                 self.hand_on(graph, group, old);
             }

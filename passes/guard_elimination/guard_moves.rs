@@ -18,7 +18,6 @@ use jitopt_core::ir::{Block, Graph, Node, Value};
 use jitopt_core::ops;
 use jitopt_core::ops::rules::Effect;
 use jitopt_core::pass::PassContext;
-use jitopt_core::planted;
 use jitopt_core::symbol::prim;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -109,7 +108,7 @@ impl Sweep {
             return false;
         }
         let crossed = db.written_through(value).iter().any(|at| self.written.get(at).is_some_and(|&at| at > since));
-        if planted!("guards.crossing", crossed, "ignored" => false) || self.barrier > since {
+        if crossed || self.barrier > since {
             return false;
         }
         let behind = if self.again { self.end_of_guards(graph, anchor) } else { anchor };

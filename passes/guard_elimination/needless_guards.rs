@@ -14,13 +14,13 @@
 use super::reshapings::Reshapings;
 use super::{is_guard, replace};
 use jitopt_core::analysis::inference::{contradicts, is_complete};
+use jitopt_core::graph_update;
 use jitopt_core::ir::{Graph, Node, Value};
 use jitopt_core::ops::guard_rules::{Settled, settled};
 use jitopt_core::pass::PassContext;
 use jitopt_core::symbol::{aten, prim};
 use jitopt_core::types::era::Era;
 use jitopt_core::types::{Simple, Type, TypeKind};
-use jitopt_core::{graph_update, planted};
 
 pub(super) fn run(graph: &mut Graph, cx: &mut PassContext<'_>) {
     let reshapings = Reshapings::of(graph, cx.alias(graph));
@@ -128,8 +128,7 @@ impl Sight<'_> {
         let reals = graph.num_inputs(node) > 0 && holds_floats(graph.ty(graph.input(node, 0)));
         let tensor = may_be_tensor(graph.ty(graph.input(node, i)));
         let is_free = free.contains(&i) && (graph.era == Era::V1_3 || !tensor);
-        let is_free = is_free || free_for_floats.contains(&i) && reals && !tensor;
-        planted!("guards.free", is_free, "second" => is_free || i == 1)
+        is_free || free_for_floats.contains(&i) && reals && !tensor
     }
 
     /// A constant, a guard with a complete type, or a scalar.
@@ -147,7 +146,7 @@ impl Sight<'_> {
     /// hold where it is read.
     fn is_known(self, value: Value, reader: Node) -> bool {
         let reshaped = || self.reshapings.between(self.graph, value, reader);
-        is_known(self.graph.era, self.graph.ty(value)) && !planted!("guards.reshaped", reshaped(), "ignored" => false)
+        is_known(self.graph.era, self.graph.ty(value)) && !reshaped()
     }
 
     /// `aten::cat` of a list that is constructed directly before it.
@@ -221,7 +220,7 @@ fn is_constant(graph: &Graph, value: Value) -> bool {
 /// Whether a type has all facts that the text of the era can express.
 fn is_known(era: Era, ty: Type) -> bool {
     let Some(tensor) = ty.as_tensor() else { return false };
-    let complete = planted!("guards.complete", is_complete(tensor, era), "rank" => tensor.sizes.is_some());
+    let complete = is_complete(tensor, era);
     complete && (era == Era::V1_3 || tensor.requires_grad.is_some())
 }
 

@@ -10,7 +10,6 @@ use jitopt_core::analysis::AliasDb;
 use jitopt_core::ir::{Block, Graph, Node, Value};
 use jitopt_core::ops;
 use jitopt_core::ops::rules::Structure;
-use jitopt_core::planted;
 use jitopt_core::symbol::prim;
 use jitopt_core::types::era::Era;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -137,7 +136,7 @@ impl Walk<'_> {
     /// graph has an object of its own for it.
     fn is_constant(&self, value: Value) -> bool {
         let is_constant = self.graph.definer(value).is_some_and(|node| self.graph.kind(node) == prim::CONSTANT);
-        is_constant && !planted!("liveness.written", self.db.reaches_writers(value), "ignored" => false)
+        is_constant && !self.db.reaches_writers(value)
     }
 
     /// Adds the values that the next iteration of a loop needs: values from outside, the counters;
@@ -145,7 +144,6 @@ impl Walk<'_> {
     fn add_next_iteration(&mut self, node: Node, body: Block) {
         let graph = self.graph;
         let outside: Vec<Value> = self.repeated.get(&body).into_iter().flatten().copied().collect();
-        let outside = planted!("liveness.next-turn", outside, "forgotten" => Vec::new());
         let carried = graph.params(body).filter(|&param| graph.has_uses(param));
         outside.into_iter().chain(carried).chain(counters(graph, node)).for_each(|value| self.add(value));
     }
@@ -183,7 +181,7 @@ impl Walk<'_> {
         let missing =
             repeated.flatten().copied().filter(|&value| !told.contains(&value) && !self.is_told(&told, value));
         let missing: Vec<Value> = missing.filter(|value| !is_constant(value) && seen.insert(*value)).collect();
-        order.extend(planted!("liveness.forgotten", missing, "as-in-1.4" => Vec::new()));
+        order.extend(missing);
         order
     }
 

@@ -4,7 +4,6 @@ use super::container_rules::elements;
 use super::{Edit, Facts, Known, New, Rule, result};
 use crate::fuse_addmm;
 use jitopt_core::ir::{Node, Value};
-use jitopt_core::planted;
 use jitopt_core::symbol::prim;
 use jitopt_core::types::era::Era;
 use jitopt_core::types::{DType, Type};
@@ -64,10 +63,9 @@ const MOST_PARTS: usize = 4096;
 fn flattened(facts: &Facts<'_>, part: Value, dim: i64) -> Option<Vec<Value>> {
     let cat = facts.made_by(part, "aten::cat").filter(|_| facts.graph.single_use(part).is_some())?;
     let [list, along] = facts.operands(cat)?;
-    let along = planted!("peephole.cat-dim", facts.int(along)? == dim, "ignored" => true);
+    let along = facts.int(along)? == dim;
     let parts = elements(facts, list).filter(|_| along && facts.graph.kind(cat) != prim::CONSTANT)?;
-    let quiet = !facts.is_written(part)
-        && planted!("peephole.cat-writes", !parts.iter().any(|&value| facts.is_written(value)), "ignored" => true);
+    let quiet = !facts.is_written(part) && !parts.iter().any(|&value| facts.is_written(value));
     quiet.then_some(parts)
 }
 
@@ -77,6 +75,5 @@ fn has_one_dtype(facts: &Facts<'_>, parts: &[Value]) -> bool {
     let first = parts.first().and_then(|&value| facts.dtype(value));
     let known = first.is_some_and(|dtype: DType| parts.iter().all(|&value| facts.dtype(value) == Some(dtype)));
     let trusted = facts.trusting || facts.graph.era == Era::V1_3;
-    planted!("peephole.cat-dtype", known || trusted, "ignored" => true)
-        && parts.iter().all(|&value| facts.ty(value) != Type::none())
+    (known || trusted) && parts.iter().all(|&value| facts.ty(value) != Type::none())
 }

@@ -3,7 +3,6 @@
 use super::tensor_rules::wrapped;
 use super::{Edit, Facts, Known, New, Rule, forward, result};
 use jitopt_core::ir::{Attribute, Node, Value};
-use jitopt_core::planted;
 use jitopt_core::symbol::prim;
 use jitopt_core::types::TypeKind;
 
@@ -17,7 +16,7 @@ pub const RULES: &[Rule] = &[
         let [list, index] = facts.operands(node)?;
         let elements = elements(facts, list)?;
         let index = wrapped(facts.int(index)?, elements.len())?;
-        forward(elements[planted!("peephole.item", index, "first" => 0, "last" => elements.len() - 1)])
+        forward(elements[index])
     }),
     list("unpack-of-construct", &["prim::ListUnpack"], "the parts of [a, b] are a and b", |facts, node| {
         let [list] = facts.operands(node)?;
@@ -112,7 +111,7 @@ fn entries<'a>(facts: &Facts<'a>, dict: Value) -> Option<Vec<(&'a Attribute, Val
         let key = facts.graph.constant(pair[0])??;
         let exact = matches!(key, Attribute::Int(_) | Attribute::Str(_));
         let known = || entries.iter().any(|(other, _)| other.same_constant(key, None));
-        if !exact || planted!("peephole.keys", known(), "repeated" => false) {
+        if !exact || known() {
             return None;
         }
         entries.push((key, pair[1]));
@@ -139,7 +138,7 @@ fn length_in_branch(facts: &Facts<'_>, node: Node) -> Option<Edit> {
             "aten::ne" => 1,
             _ => return None,
         };
-        let here = graph.node_block(branch, planted!("peephole.branch", holds, "other" => 1 - holds)) == block;
+        let here = graph.node_block(branch, holds) == block;
         let [length, n] = facts.operands(condition)?;
         let [of] = facts.operands(facts.made_by(length, "aten::len")?)?;
         (here && of == list).then(|| result(New::int(facts.int(n)?)))?

@@ -4,7 +4,6 @@ use jitopt_core::analysis::AliasDb;
 use jitopt_core::ir::{Attribute, Graph, Node, Value};
 use jitopt_core::ops;
 use jitopt_core::ops::rules::{Effect, Resizes};
-use jitopt_core::planted;
 use jitopt_core::symbol::{Symbol, prim};
 use jitopt_core::types::era::Era;
 use jitopt_core::types::{DType, Dim, Simple, Strides, TensorType, Type, TypeKind};
@@ -144,7 +143,7 @@ impl<'a> Facts<'a> {
                 K::Tensor(tensor) => tensor.undefined != Some(true),
                 K::List(_) | K::Dict(..) | K::Tuple(_) | K::NamedTuple(_) | K::Class(_) | K::Enum(_) => true,
                 K::Simple(simple) => is_plain(*simple),
-                _ => planted!("peephole.never-none", false, "always" => true),
+                _ => false,
             }
     }
 
@@ -180,7 +179,7 @@ impl<'a> Facts<'a> {
         let never = made.is_some_and(|node| ops::operator(self.graph.era, self.graph.kind(node)).rule.never_bool);
         let formula = self.graph.enclosing(node).filter(|&owner| self.graph.kind(owner) == prim::GRAD_OF);
         let gradient = formula.is_some_and(|owner| self.graph.inputs(owner).any(|operand| operand == value));
-        planted!("peephole.never-bool", never || gradient, "always" => true)
+        never || gradient
     }
 
     /// Whether the strides are known to be those of a fresh tensor.
@@ -204,7 +203,7 @@ impl<'a> Facts<'a> {
 
     /// Whether memory that the value may have is written to: of a container, the container itself.
     pub fn is_written(&self, value: Value) -> bool {
-        planted!("peephole.written", self.db.has_writers(self.memory(value)), "never" => false)
+        self.db.has_writers(self.memory(value))
     }
 
     /// Whether the value may be visible outside of the graph.

@@ -3,7 +3,6 @@
 use super::facts::Number;
 use super::{Edit, Facts, Known, New, Rule, forward, result};
 use jitopt_core::ir::{Node, Value};
-use jitopt_core::planted;
 use jitopt_core::types::{Simple, Type, TypeKind};
 
 /// The rules.
@@ -15,7 +14,7 @@ pub const RULES: &[Rule] = &[
     }),
     number("int-neutral", &["aten::add", "aten::sub"], "i + 0 = i - 0 = i", |facts, node| {
         let [i, zero] = ints(facts, node)?;
-        (facts.int(zero)? == planted!("peephole.int-zero", 0, "one" => 1)).then(|| forward(i))?
+        (facts.int(zero)? == 0).then(|| forward(i))?
     }),
     // `i / 1` is not among them: its result is a float.
     number("int-unit", &["aten::mul", "aten::floordiv"], "i · 1 = i // 1 = i", |facts, node| {
@@ -59,7 +58,7 @@ pub const RULES: &[Rule] = &[
     number("float-less-zero", &["aten::sub"], "f - 0.0 = f, for a zero that is not -0.0", |facts, node| {
         let [f, zero] = floats(facts, node)?;
         let zero = facts.number(zero).filter(|zero| zero.is_zero())?;
-        (!planted!("peephole.float-zero", zero.is_negative_zero(), "of-either-sign" => false)).then(|| forward(f))?
+        (!zero.is_negative_zero()).then(|| forward(f))?
     })
     .known(Known::Nowhere),
 ];
@@ -97,7 +96,7 @@ fn chain(facts: &Facts<'_>, node: Node) -> Option<Edit> {
     let a = facts.int(a)?;
     let same = facts.graph.kind(made) == facts.graph.kind(node);
     // With two signs: i + a - b = i - (b - a), and i - a + b = i + (b - a).
-    let both = if planted!("peephole.chain", same, "sum" => true) { b.wrapping_add(a) } else { b.wrapping_sub(a) };
+    let both = if same { b.wrapping_add(a) } else { b.wrapping_sub(a) };
     Some(Edit::Operands(vec![(0, New::Value(i)), (1, New::int(both))]))
 }
 
@@ -106,7 +105,7 @@ fn is_reflexive(ty: Type, texts: bool) -> bool {
     match ty.kind() {
         TypeKind::Simple(Simple::Int | Simple::Bool) => !texts,
         TypeKind::Simple(Simple::Str) => texts,
-        TypeKind::Simple(Simple::Float) => planted!("peephole.nan", false, "forgotten" => !texts),
+        TypeKind::Simple(Simple::Float) => false,
         TypeKind::List(element) => matches!(element.kind(), TypeKind::Simple(_)) && is_reflexive(*element, texts),
         _ => false,
     }

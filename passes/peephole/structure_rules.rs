@@ -2,7 +2,6 @@
 
 use super::{Edit, Facts, Known, New, Rule, forward, result};
 use jitopt_core::ir::{Node, Value};
-use jitopt_core::planted;
 use jitopt_core::symbol::prim;
 use jitopt_core::types::{Simple, Type, TypeKind};
 
@@ -29,7 +28,7 @@ pub const RULES: &[Rule] = &[
         "unwrap(x) = x, when the type of x does not include None",
         |facts, node| {
             let [x] = facts.operands(node)?;
-            (planted!("peephole.unwrap", facts.is_never_none(x), "optional" => true)).then(|| forward(x))?
+            facts.is_never_none(x).then(|| forward(x))?
         },
     ),
     Rule::new(
@@ -57,10 +56,7 @@ fn flag_of_branches(facts: &Facts<'_>, node: Node, first: bool) -> Option<(usize
         return None;
     }
     let mut results = graph.results(graph.node_block(node, 0)).zip(graph.results(graph.node_block(node, 1)));
-    let found = results.position(|(a, b)| {
-        facts.bool(a) == Some(first)
-            && planted!("peephole.other-branch", facts.bool(b) == Some(!first), "any" => facts.bool(b).is_some())
-    })?;
+    let found = results.position(|(a, b)| facts.bool(a) == Some(first) && facts.bool(b) == Some(!first))?;
     // A value without uses would match again endlessly.
     let outputs: Vec<Value> = graph.outputs(node).collect();
     let output = outputs.get(found).copied()?;
@@ -93,7 +89,7 @@ fn none_check(facts: &Facts<'_>, node: Node) -> Option<Edit> {
     let [a, b] = facts.operands(node)?;
     let decided = facts.is_none(a) && facts.is_never_none(b) || facts.is_none(b) && facts.is_never_none(a);
     let differs = facts.graph.kind(node).as_str() == "aten::__isnot__";
-    decided.then(|| result(New::bool(planted!("peephole.is-none", differs, "negated" => !differs))))?
+    decided.then(|| result(New::bool(differs)))?
 }
 
 fn none_value(facts: &Facts<'_>, node: Node) -> Option<Edit> {

@@ -4,7 +4,6 @@
 use super::facts::Number;
 use super::{Edit, Facts, Known, New, Rule, forward, result};
 use jitopt_core::ir::{Attribute, Node, Value};
-use jitopt_core::planted;
 use jitopt_core::types::era::Era;
 use jitopt_core::types::{DType, Dim, Simple, Type};
 
@@ -38,14 +37,14 @@ pub const RULES: &[Rule] = &[
         "type_as(x, y) = x, when element types and devices are equal",
         |facts, node| {
             let [x, y] = facts.operands(node)?;
-            let same_dtype = planted!("peephole.type-as", facts.dtype(x)? == facts.dtype(y)?, "any" => true);
+            let same_dtype = facts.dtype(x)? == facts.dtype(y)?;
             (same_dtype && facts.device(x)? == facts.device(y)?).then(|| forward(x))?
         },
     )
     .shapes(),
     Rule::new("dropout-off", &["aten::dropout"], "dropout(x, p, train=false) = x", |facts, node| {
         let [x, _, train] = facts.operands(node)?;
-        planted!("peephole.train", !facts.bool(train)?, "on" => facts.bool(train)?).then(|| forward(x))?
+        (!facts.bool(train)?).then(|| forward(x))?
     })
     .known(Known::Nowhere),
     // Gradients.
@@ -65,8 +64,7 @@ pub const RULES: &[Rule] = &[
             let alone = facts.trusting || facts.graph.single_use(inner).is_some();
             let quiet = alone && !facts.is_written(x) && !facts.is_written(inner);
             let given = facts.ty(size) == Type::list(Type::int());
-            (quiet && planted!("peephole.sum-to", given, "optional" => true))
-                .then(|| Edit::Operands(vec![(0, New::Value(x))]))
+            (quiet && given).then(|| Edit::Operands(vec![(0, New::Value(x))]))
         },
     ),
     // Scalars that were converted to tensors and back.
@@ -86,7 +84,7 @@ pub const RULES: &[Rule] = &[
         |facts, node| {
             let [tensor] = facts.operands(node)?;
             let [n] = facts.operands(facts.made_by(tensor, "prim::NumToTensor")?)?;
-            let same = planted!("peephole.number", facts.ty(n).is_subtype_of(facts.output_type(node)?), "any" => true);
+            let same = facts.ty(n).is_subtype_of(facts.output_type(node)?);
             (same && !facts.is_written(tensor)).then(|| forward(n))?
         },
     ),
@@ -187,7 +185,6 @@ pub const RULES: &[Rule] = &[
             Some(dtype) => dtype.is_float(),
             None => facts.trusting && facts.graph.era == Era::V1_3,
         };
-        let real = planted!("peephole.div", real, "of-ints" => facts.dtype(x).is_some());
         (facts.tensor(x).is_some() && real && keeps_dtype(facts, node, x, one)).then(|| forward(x))?
     })
     .group("identities")
@@ -196,10 +193,8 @@ pub const RULES: &[Rule] = &[
         let [x, zero, alpha] = facts.operands(node)?;
         let (zero, alpha) = (facts.number(zero).filter(|zero| zero.is_zero())?, facts.number(alpha)?);
         let whole = facts.dtype(x).is_some_and(DType::is_integral);
-        let signed =
-            planted!("peephole.signed-zero", facts.trusting || whole || zero.is_negative_zero(), "ignored" => true);
-        (planted!("peephole.alpha", alpha.is_one(), "ignored" => true) && signed && keeps_dtype(facts, node, x, zero))
-            .then(|| forward(x))?
+        let signed = facts.trusting || whole || zero.is_negative_zero();
+        (alpha.is_one() && signed && keeps_dtype(facts, node, x, zero)).then(|| forward(x))?
     })
     .group("identities")
     .shares(),
@@ -247,11 +242,9 @@ fn keeps_dtype(facts: &Facts<'_>, node: Node, x: Value, number: Number) -> bool 
     let Some(tensor) = facts.tensor(x) else { return false };
     let old = facts.graph.era == Era::V1_3;
     match (tensor.dtype, number) {
-        (Some(dtype), Number::Float(_)) => {
-            planted!("peephole.promotes", dtype.is_float(), "ignored" => dtype.arithmetic().is_some())
-        }
+        (Some(dtype), Number::Float(_)) => dtype.is_float(),
         (Some(dtype), Number::Int(_)) => {
-            let bools = planted!("peephole.bools", dtype == DType::Bool, "ignored" => false);
+            let bools = dtype == DType::Bool;
             dtype.arithmetic().is_some() && !dtype.is_complex() && !bools
         }
         (None, Number::Int(_)) => facts.trusting || old && facts.is_never_bool(node, x),

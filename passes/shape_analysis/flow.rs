@@ -14,7 +14,6 @@ use jitopt_core::ops;
 use jitopt_core::ops::rules::{AliasRule, Basis, Effect, Resizes, Structure};
 use jitopt_core::ops::schema::{Formal, Schema};
 use jitopt_core::ops::shape_rules::shape_row;
-use jitopt_core::planted;
 use jitopt_core::symbol::{Symbol, attr, prim};
 use jitopt_core::types::{Dim, Field, Simple, Strides, TensorType, Type, TypeKind};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -64,7 +63,7 @@ impl Knowledge for Flow<'_> {
 
     fn is_list_kept(&self, value: Value) -> bool {
         let made = self.graph.definer(value).is_some_and(|node| self.graph.kind(node) == prim::LIST_CONSTRUCT);
-        made && planted!("shapes.list-kept", !self.db.has_writers(value), "always" => true)
+        made && !self.db.has_writers(value)
     }
 
     fn sees_into_lists(&self) -> bool {
@@ -270,8 +269,7 @@ impl<'a> Flow<'a> {
     }
 
     fn is_resized(&self, value: Value) -> bool {
-        let resized = self.db.locations(value).any(|location| self.resized.contains(location));
-        planted!("shapes.resized", resized, "never" => false)
+        self.db.locations(value).any(|location| self.resized.contains(location))
     }
 
     fn branch(&mut self, node: Node) {
@@ -279,7 +277,7 @@ impl<'a> Flow<'a> {
             self.graph.node_blocks(node).map(|block| self.graph.results(block).collect()).collect();
         for (i, output) in self.graph.outputs(node).enumerate() {
             let sides: Vec<Value> = results.iter().filter_map(|all| all.get(i).copied()).collect();
-            self.meet_sides(output, &planted!("shapes.branch", sides, "first" => sides[..1].to_vec()));
+            self.meet_sides(output, &sides);
         }
     }
 
@@ -290,7 +288,7 @@ impl<'a> Flow<'a> {
         }
         let triples: Vec<[Value; 4]> = self.carried(node, body);
         for [init, result, param, output] in triples {
-            let sides = planted!("shapes.loop", vec![init, result], "first" => vec![init]);
+            let sides = vec![init, result];
             self.meet_sides(param, &sides);
             self.meet_sides(output, &sides);
         }

@@ -28,7 +28,6 @@ use super::memory::{Draft, Element};
 use super::transfer::{Transfer, flag};
 use crate::entity::{Entity, EntitySet};
 use crate::ir::{Graph, Node, Value};
-use crate::planted;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
@@ -55,7 +54,6 @@ impl AliasDb {
     pub fn new(graph: &Graph) -> AliasDb {
         let walk = Transfer::of(graph);
         let returned: Vec<Element> = graph.results(graph.root()).filter_map(|v| walk.elements[v.index()]).collect();
-        let returned = planted!("alias.returned", returned, "none" => Vec::new(), "first" => returned.into_iter().take(1).collect());
         let memory = Memory::resolve(&walk.draft, &returned);
         let sets = walk.elements.iter().map(|element| element.map(|element| memory.set(element))).collect();
         AliasDb {
@@ -149,7 +147,7 @@ impl AliasDb {
     /// itself, without its contents.
     #[inline]
     pub fn has_writers(&self, value: Value) -> bool {
-        planted!("alias.has-writers", self.locations(value).any(|location| self.memory.is_written(location)), "never" => false)
+        self.locations(value).any(|location| self.memory.is_written(location))
     }
 
     /// Whether memory that `value` may be, or any of its contents, is written to: whether two reads
@@ -158,12 +156,7 @@ impl AliasDb {
     #[inline]
     pub fn reaches_writers(&self, value: Value) -> bool {
         let mut locations = self.locations(value);
-        planted!(
-            "alias.reaches-writers", locations.any(|location| self.memory.is_written_in(location)),
-            "never" => false,
-            "first" => locations.next().is_some_and(|location| self.memory.is_written_in(location)),
-            "not-inside" => locations.any(|location| self.memory.is_written(location)),
-        )
+        locations.any(|location| self.memory.is_written_in(location))
     }
 
     /// The written locations that `value` may be or contain; sorted.
@@ -193,12 +186,7 @@ impl AliasDb {
     /// Whether `value`, or any of its contents, may be visible outside: as a param, as a result, or
     /// through a wildcard.
     pub fn escapes_scope(&self, value: Value) -> bool {
-        planted!(
-            "alias.escapes-scope",
-            self.any_reached(value, |location| self.memory.is_returned(location) || self.memory.is_wild(location)),
-            "never" => false,
-            "wild-only" => self.any_reached(value, |location| self.memory.is_wild(location)),
-        )
+        self.any_reached(value, |location| self.memory.is_returned(location) || self.memory.is_wild(location))
     }
 
     fn any_reached(&self, value: Value, is: impl Fn(Location) -> bool) -> bool {
@@ -258,21 +246,13 @@ impl AliasDb {
 
     /// Whether `node`, or a nested node, writes to memory that is reachable from outside.
     pub fn writes_to_wildcard(&self, node: Node) -> bool {
-        planted!(
-            "alias.writes-outside", self.writes(node).any(|location| self.memory.is_wild(location)),
-            "all" => self.is_writing(node) && self.writes(node).all(|location| self.memory.is_wild(location)),
-            "last" => self.writes(node).last().is_some_and(|location| self.memory.is_wild(location)),
-        )
+        self.writes(node).any(|location| self.memory.is_wild(location))
     }
 
     /// Whether `node`, or a nested node, writes to one of these locations; see
     /// [`AliasDb::mark_reachable`].
     pub fn writes_to_any(&self, node: Node, locations: &EntitySet<Location>) -> bool {
-        planted!(
-            "alias.writes-any", self.writes(node).any(|location| locations.contains(location)),
-            "all" => self.is_writing(node) && self.writes(node).all(|location| locations.contains(location)),
-            "last" => self.writes(node).last().is_some_and(|location| locations.contains(location)),
-        )
+        self.writes(node).any(|location| locations.contains(location))
     }
 
     /// Whether `node`, or a nested node, writes to memory that one of the values may be or contain.

@@ -12,7 +12,6 @@
 use super::memory::{Draft, Element, Write};
 use super::type_classes::{Breadth, TypeClass};
 use crate::entity::{Entity, EntityVec};
-use crate::planted;
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
@@ -99,7 +98,7 @@ impl Memory {
         memory.bound_wildcards();
         memory.resolve_contents(draft);
         memory.resolve_writes(draft);
-        planted!("memory.spread", memory.spread_writes(), "none" => ());
+        memory.spread_writes();
         memory.mark_returned(returned);
         memory
     }
@@ -162,7 +161,7 @@ impl Memory {
         }
         let (root, other) = (a.min(b), a.max(b));
         self.parent[other.index()] = root.index() as u32;
-        planted!("memory.united-facts", self.facts[root.index()] |= self.facts[other.index()], "lost" => ());
+        self.facts[root.index()] |= self.facts[other.index()];
         if self.class[root.index()] != self.class[other.index()] {
             self.class[root.index()] = self.any;
         }
@@ -213,10 +212,7 @@ impl Memory {
         for target in members.iter().flat_map(|&member| draft.targets(member)) {
             self.work += 1;
             if self.sets[target] != unresolved() {
-                let taken = planted!("memory.joined", true, "first" => union.is_empty());
-                if taken {
-                    self.add_set(&mut union, self.sets[target]);
-                }
+                self.add_set(&mut union, self.sets[target]);
             }
         }
         if union.is_empty() {
@@ -258,7 +254,6 @@ impl Memory {
             None => (Some(Location::at(set.index())), &[]),
             Some(index) => {
                 let (start, len) = self.spans[index];
-                let len = planted!("memory.members", len, "first" => 1, "but-last" => len - 1);
                 (None, &self.pool[start as usize..][..len as usize])
             }
         };
@@ -284,7 +279,7 @@ impl Memory {
         let mut seen = vec![false; draft.elements.len()];
         let mut work: Vec<Location> = Vec::new();
         for class in draft.classes.rows.keys() {
-            planted!("memory.wild", self.mark(location(draft.wildcard(class)), fact::WILD), "none" => ());
+            self.mark(location(draft.wildcard(class)), fact::WILD);
         }
         for &element in &draft.escaped {
             work.extend(self.members(self.sets[element]));
@@ -306,7 +301,7 @@ impl Memory {
     fn escape(&mut self, draft: &Draft, reached: Location) {
         let class = self.class[reached.index()];
         self.escaped[class.index()] = true;
-        planted!("memory.escape", self.unite(reached, location(draft.wildcard(class))), "none" => reached);
+        self.unite(reached, location(draft.wildcard(class)));
     }
 
     /// Where values reachable from outside may have a more general type, types do not distinguish
@@ -384,11 +379,7 @@ impl Memory {
         let mut work: SmallVec<[Location; 8]> = SmallVec::new();
         work.extend(start.filter(|&location| enter(location)));
         while let Some(holder) = work.pop() {
-            planted!(
-                "memory.reach", work.extend(self.contents(holder).filter(|&content| enter(content))),
-                "not-inside" => (),
-                "first" => work.extend(self.contents(holder).filter(|&content| enter(content)).take(1)),
-            );
+            work.extend(self.contents(holder).filter(|&content| enter(content)));
         }
     }
 
@@ -399,17 +390,13 @@ impl Memory {
         for &write in &draft.writes {
             let mut targets = match write {
                 Write::To(element) => self.members(self.sets[element]).collect(),
-                Write::Deep(element) if planted!("memory.deep", false, "shallow" => true) => {
-                    self.members(self.sets[element]).collect()
-                }
                 Write::Deep(element) => self.bounded_reach(self.sets[element]),
                 Write::Everything => self.wildcards.iter().map(|&wildcard| self.find(wildcard)).collect::<Small>(),
             };
             targets.sort_unstable();
             targets.dedup();
             self.work += targets.len() as u64;
-            let marked = planted!("memory.written", targets.len(), "none" => 0, "first" => targets.len().min(1));
-            for &target in &targets[..marked] {
+            for &target in &targets {
                 self.mark(target, fact::WRITTEN);
             }
             self.written.extend(targets);
@@ -481,7 +468,7 @@ impl Memory {
             if !self.has(reached, fact::RETURNED) {
                 self.mark(reached, fact::RETURNED);
                 self.work += 1;
-                planted!("memory.returned-contents", work.extend(self.contents(reached)), "ignored" => ());
+                work.extend(self.contents(reached));
             }
         }
     }

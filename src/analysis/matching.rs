@@ -31,7 +31,6 @@
 use super::alias::AliasDb;
 use crate::entity::EntitySet;
 use crate::ir::{Block, Graph, Node, Value, ValueMap};
-use crate::planted;
 use crate::symbol::{attr, prim};
 use crate::types::Type;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -121,13 +120,7 @@ impl Rule {
         let mut taken: EntitySet<Node> = EntitySet::new();
         for node in graph.all_nodes() {
             match self.at(graph, db, node) {
-                Ok(found)
-                    if wanted(&found)
-                        && found
-                            .nodes
-                            .iter()
-                            .all(|&node| planted!("matching.overlap", !taken.contains(node), "ignored" => true)) =>
-                {
+                Ok(found) if wanted(&found) && found.nodes.iter().all(|&node| !taken.contains(node)) => {
                     found.nodes.iter().for_each(|&node| _ = taken.insert(node));
                     matches.push(found);
                 }
@@ -176,7 +169,7 @@ impl Rule {
                 found.constants.push(theirs);
             } else {
                 let here = graph.block_of(theirs) == Some(block);
-                if !planted!("matching.block", here, "any" => true) {
+                if !here {
                     return None;
                 }
                 found.nodes.push(theirs);
@@ -204,8 +197,7 @@ impl Rule {
     fn bind_value(&self, graph: &Graph, found: &mut Match, a: Value, b: Value) -> Option<()> {
         let typed = self.pattern.written_type(a).is_none_or(|ty| graph.ty(b).is_subtype_of(ty));
         let same = *found.values.entry(a).or_insert(b) == b;
-        (planted!("matching.type", typed, "ignored" => true) && planted!("matching.value", same, "ignored" => true))
-            .then_some(())
+        (typed && same).then_some(())
     }
 
     /// Whether a node matches one of the pattern, without its operands.
@@ -220,7 +212,7 @@ impl Rule {
             && self.pattern.num_inputs(ours) == graph.num_inputs(theirs)
             && self.pattern.num_outputs(ours) == graph.num_outputs(theirs)
             && graph.num_blocks(theirs) == 0
-            && planted!("matching.attributes", alike, "ignored" => true)
+            && alike
     }
 
     /// Whether intermediate values have no readers outside the match.
@@ -231,8 +223,7 @@ impl Rule {
         let unread =
             |node: Node| graph.outputs(node).all(|value| results.contains(&value) || graph.users(value).all(inside));
         let hidden = found.nodes.iter().all(|&node| unread(node));
-        planted!("matching.hidden", hidden, "ignored" => true)
-            && (!self.exclusive || found.constants.iter().all(|&node| unread(node)))
+        hidden && (!self.exclusive || found.constants.iter().all(|&node| unread(node)))
     }
 
     /// Whether results are read only after the anchor.
@@ -247,7 +238,7 @@ impl Rule {
         let mut results = self.pattern.results(self.pattern.root()).map(|value| found.values[&value]);
         let params = || self.pattern.params(self.pattern.root()).map(|value| found.values[&value]);
         let safe = |result: Value| params().all(|param| db.safe_to_change_aliasing(result, param));
-        planted!("matching.sharing", self.keeps_sharing, "ignored" => true) || results.all(safe)
+        self.keeps_sharing || results.all(safe)
     }
 
     /// Inserts the replacement at the last node of a match; erases the nodes of the match, and
@@ -262,7 +253,6 @@ impl Rule {
         };
         let (params, results) = ends(&self.pattern, self.pattern.root());
         let (new_params, new_results) = ends(&self.replacement, self.replacement.root());
-        let new_params = planted!("matching.params", new_params, "reversed" => new_params.into_iter().rev().collect());
         for (ours, theirs) in params.iter().zip(new_params) {
             map.insert(theirs, current(found.values[ours], renamed));
         }
@@ -391,7 +381,7 @@ fn is_undisturbed(graph: &Graph, db: &AliasDb, found: &Match) -> bool {
         !found.nodes.contains(&node)
             && (effects && db.has_side_effects(node) || db.writes_to_alias_of(node, &theirs) || reads)
     };
-    near && planted!("matching.between", !between.any(disturbs), "ignored" => true)
+    near && !between.any(disturbs)
 }
 
 /// The operands of a node and of the nodes in its blocks.

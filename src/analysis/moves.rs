@@ -23,7 +23,6 @@ use super::locations::Location;
 use crate::ir::{Block, Graph, Node, Value};
 use crate::ops;
 use crate::ops::rules::{Effect, Nondeterminism};
-use crate::planted;
 use crate::symbol::prim;
 use crate::types::era::Era;
 use rustc_hash::FxHashSet;
@@ -269,7 +268,7 @@ impl<'a> WorkingSet<'a> {
         self.writes.extend(writes);
         let mut reads = std::mem::take(&mut self.reads);
         self.for_reads(node, &mut |location| {
-            planted!("moves.reads", reads.insert(location), "ignored" => false);
+            reads.insert(location);
         });
         self.reads = reads;
     }
@@ -300,9 +299,7 @@ impl<'a> WorkingSet<'a> {
     }
 
     fn depends_on(&self, node: Node) -> bool {
-        planted!("moves.linked", self.linked.contains(&node), "ignored" => false)
-            || self.ordered && self.db.has_side_effects(node)
-            || planted!("moves.memory", self.shares_memory(node), "ignored" => false)
+        self.linked.contains(&node) || self.ordered && self.db.has_side_effects(node) || self.shares_memory(node)
     }
 
     fn shares_memory(&self, node: Node) -> bool {

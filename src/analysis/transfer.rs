@@ -11,7 +11,6 @@ use crate::entity::Entity;
 use crate::ir::{Attribute, Block, Graph, Node, Value};
 use crate::ops::rules::{AliasRule, Carries, Effect};
 use crate::ops::{Operator, operator};
-use crate::planted;
 use crate::symbol::{attr, prim};
 use crate::types::era::Era;
 use smallvec::SmallVec;
@@ -87,7 +86,7 @@ impl<'g> Transfer<'g> {
         };
         let scope = walk.open(graph);
         for param in graph.params(graph.root()) {
-            planted!("alias.params", walk.set_wild(scope, param), "fresh" => walk.set_fresh(scope, param));
+            walk.set_wild(scope, param);
         }
         walk.enter(scope, graph.root(), Passage::Root, None);
         while let Some(frame) = walk.frames.last_mut() {
@@ -161,8 +160,7 @@ impl<'g> Transfer<'g> {
         let Some(class) = self.class(scope, value) else { return };
         let element = self.draft.empty(class);
         let mut any = false;
-        let targets = targets.flatten().take(planted!("alias.targets", usize::MAX, "none" => 0));
-        for target in targets {
+        for target in targets.flatten() {
             self.draft.point(element, target);
             any = true;
         }
@@ -176,8 +174,6 @@ impl<'g> Transfer<'g> {
 
     fn write(&mut self, scope: Scope<'_>, node: Node, operand: usize, note: impl Fn(Element) -> Write) {
         if operand < scope.graph.num_inputs(node) {
-            let operand =
-                planted!("alias.written-operand", operand, "next" => (operand + 1) % scope.graph.num_inputs(node));
             let element = self.element(scope, scope.graph.input(node, operand));
             self.draft.writes.extend(element.map(note));
         }
@@ -200,7 +196,6 @@ impl<'g> Transfer<'g> {
             rule => self.by_rule(scope, node, op, rule),
         }
         let effect = if op.has_side_effects() { flag::EFFECT } else { 0 };
-        let before = planted!("alias.node-writes", before, "none" => self.draft.writes.len());
         if !self.enter_nested(scope, node, op, before, effect) {
             self.close(scope, node, before, effect);
         }
@@ -229,7 +224,7 @@ impl<'g> Transfer<'g> {
             return;
         }
         let index = self.plans.of(op, graph, node);
-        if planted!("alias.quiet", self.plans.is_quiet(index), "always" => true) {
+        if self.plans.is_quiet(index) {
             return graph.outputs(node).for_each(|value| self.set_fresh(scope, value));
         }
         let plan = self.plans.get(index);
@@ -243,39 +238,23 @@ impl<'g> Transfer<'g> {
     fn apply(&mut self, scope: Scope<'g>, node: Node, plan: &Plan) {
         let graph = scope.graph;
         let (writes, deep, escapes) = (&plan.writes[..], &plan.deep_writes[..], &plan.escapes[..]);
-        let writes =
-            planted!("alias.writes", writes, "none" => &writes[..0], "first" => &writes[..writes.len().min(1)]);
         writes.iter().for_each(|&i| self.write(scope, node, i as usize, Write::To));
         deep.iter().for_each(|&i| self.write(scope, node, i as usize, Write::Deep));
-        let escapes = planted!("alias.escapes", escapes, "none" => &escapes[..0]);
         for &i in escapes.iter().filter(|&&i| (i as usize) < graph.num_inputs(node)) {
             self.escape(scope, graph.input(node, i as usize));
         }
         let training = plan.training.filter(|&i| (i as usize) < graph.num_inputs(node));
         let trains = training.is_some_and(|i| graph.constant_int(graph.input(node, i as usize)) != Some(0));
-        if planted!(
-            "alias.training", trains,
-            "never" => false,
-            "when-constant" => trains && training.is_some_and(|i| graph.constant_int(graph.input(node, i as usize)).is_some()),
-        ) {
-            self.write(scope, node, planted!("alias.running-mean", 3, "input" => 0, "bias" => 2), Write::To);
-            self.write(scope, node, planted!("alias.running-var", 4, "mean" => 3), Write::To);
+        if trains {
+            self.write(scope, node, 3, Write::To);
+            self.write(scope, node, 4, Write::To);
         }
         for (i, value) in graph.outputs(node).enumerate() {
             match plan.outputs.get(i) {
                 Some(Out::Fresh) => self.set_fresh(scope, value),
-                Some(Out::Points(operands)) => planted!(
-                    "alias.views", self.set_operands(scope, node, value, operands),
-                    "fresh" => self.set_fresh(scope, value),
-                ),
-                Some(Out::MayReturn(operand)) => planted!(
-                    "alias.may-return", self.may_return(scope, node, value, *operand as usize),
-                    "fresh" => self.set_fresh(scope, value),
-                ),
-                Some(Out::Wild) | None => planted!(
-                    "alias.wild", self.set_wild(scope, value),
-                    "fresh" => self.set_fresh(scope, value),
-                ),
+                Some(Out::Points(operands)) => self.set_operands(scope, node, value, operands),
+                Some(Out::MayReturn(operand)) => self.may_return(scope, node, value, *operand as usize),
+                Some(Out::Wild) | None => self.set_wild(scope, value),
             }
         }
     }
@@ -291,7 +270,7 @@ impl<'g> Transfer<'g> {
         };
         let of_tensor = self.draft.classes.tensor == Some(self.draft.elements[element].class);
         let to_tensor = scope.graph.ty(value).is_tensor();
-        if planted!("alias.returned-elements", !(of_tensor && to_tensor), "kept" => false) {
+        if !(of_tensor && to_tensor) {
             self.draft.escaped.push(element);
         }
         match (of_tensor, to_tensor) {
@@ -306,9 +285,6 @@ impl<'g> Transfer<'g> {
         match rule {
             AliasRule::Fresh => graph.outputs(node).for_each(|value| self.set_fresh(scope, value)),
             AliasRule::FreshContainer => self.container(scope, node),
-            AliasRule::Wildcard if planted!("alias.taken-out", false, "fresh" => true) => {
-                graph.outputs(node).for_each(|value| self.set_fresh(scope, value));
-            }
             AliasRule::Wildcard | AliasRule::Nothing => {
                 graph.outputs(node).for_each(|value| self.set_wild(scope, value))
             }
@@ -322,16 +298,11 @@ impl<'g> Transfer<'g> {
             }
             AliasRule::Conservative => self.conservative(scope, node, op),
             AliasRule::Wait => {
-                planted!("alias.wait-writes", self.draft.writes.push(Write::Everything), "nothing" => ());
-                let fresh = planted!("alias.waited", false, "fresh" => true);
-                let set = if fresh { Self::set_fresh } else { Self::set_wild };
-                graph.outputs(node).for_each(|value| set(self, scope, value));
+                self.draft.writes.push(Write::Everything);
+                graph.outputs(node).for_each(|value| self.set_wild(scope, value));
             }
             AliasRule::Fork => {
-                planted!(
-                    "alias.fork-operands", graph.inputs(node).for_each(|value| self.escape(scope, value)),
-                    "kept" => (),
-                );
+                graph.inputs(node).for_each(|value| self.escape(scope, value));
                 graph.outputs(node).for_each(|value| self.set_fresh(scope, value));
             }
             AliasRule::SetAttr => {
@@ -362,21 +333,13 @@ impl<'g> Transfer<'g> {
     fn conservative(&mut self, scope: Scope<'g>, node: Node, op: &Operator) {
         let graph = scope.graph;
         for i in 0..graph.num_inputs(node) {
-            planted!(
-                "alias.call-writes", self.write(scope, node, i, Write::Deep),
-                "nothing" => (),
-                "not-inside" => self.write(scope, node, i, Write::To),
-                "first-only" => if i == 0 { self.write(scope, node, i, Write::Deep) },
-            );
-            planted!("alias.call-keeps", self.escape(scope, graph.input(node, i)), "nothing" => ());
+            self.write(scope, node, i, Write::Deep);
+            self.escape(scope, graph.input(node, i));
         }
         if op.rule.effect == Effect::Unknown {
             self.draft.writes.push(Write::Everything);
         }
-        planted!(
-            "alias.call-results", graph.outputs(node).for_each(|value| self.set_wild(scope, value)),
-            "fresh" => graph.outputs(node).for_each(|value| self.set_fresh(scope, value)),
-        );
+        graph.outputs(node).for_each(|value| self.set_wild(scope, value));
     }
 
     /// A container keeps its operands, and a later read could return any of them: so they are
@@ -394,13 +357,12 @@ impl<'g> Transfer<'g> {
             self.set(scope, value, held);
         }
         for element in graph.inputs(node).filter_map(|value| self.elements[scope.base + value.index()]) {
-            if planted!("alias.contained", looked_at.is_none(), "kept" => false) {
+            if looked_at.is_none() {
                 self.draft.escaped.push(element);
             }
             let class = self.draft.elements[element].class;
             let covered = |list| self.draft.classes.rows[self.draft.elements[list].class].parts.contains(&class);
-            let noted =
-                planted!("alias.contents", held.filter(|&list| looked_at.is_some() || !covered(list)), "none" => None);
+            let noted = held.filter(|&list| looked_at.is_some() || !covered(list));
             if let Some(list) = noted {
                 self.draft.contains.push((list, element));
             }
@@ -417,7 +379,6 @@ impl<'g> Transfer<'g> {
         } else if let Some(graph) = scope.graph.subgraph(node) {
             match (op.rule.carries, op.rule.alias) {
                 (Carries::Template, _) | (Carries::Body, AliasRule::Fresh) => {}
-                _ if planted!("alias.sections", false, "skipped" => true) => {}
                 (_, AliasRule::Subgraph) => self.enter_section(scope, node, graph, Passage::Section),
                 _ => self.enter_section(scope, node, graph, Passage::Opaque),
             }
@@ -440,7 +401,6 @@ impl<'g> Transfer<'g> {
             match passage {
                 Passage::Loop if i > 0 => {
                     let target = self.operand(scope, node, i + 1);
-                    let target = planted!("alias.loop-params", target, "fresh" => None, "other" => self.operand(scope, node, i + 2));
                     self.set_points(scope, param, std::iter::once(target));
                 }
                 _ => self.set_wild(scope, param),
@@ -497,10 +457,9 @@ impl<'g> Transfer<'g> {
         for (value, result) in outer.graph.outputs(node).zip(results) {
             let target = self.element(frame.scope, result);
             if index == 0 {
-                let target = planted!("alias.then-results", target, "fresh" => None);
                 self.set_points(outer, value, std::iter::once(target));
             } else if let (Some(element), Some(target)) = (self.element(outer, value), target) {
-                planted!("alias.else-results", self.draft.point(element, target), "ignored" => ());
+                self.draft.point(element, target);
             }
         }
     }
@@ -512,12 +471,11 @@ impl<'g> Transfer<'g> {
         let params: Vec<Value> = graph.params(frame.block).skip(1).collect();
         for (&param, result) in params.iter().zip(graph.results(frame.block).skip(1)) {
             if let (Some(element), Some(target)) = (self.element(scope, param), self.element(scope, result)) {
-                planted!("alias.carried", self.draft.point(element, target), "ignored" => ());
+                self.draft.point(element, target);
             }
         }
         for (value, param) in graph.outputs(node).zip(params) {
             let target = self.element(scope, param);
-            let target = planted!("alias.loop-results", target, "fresh" => None);
             self.set_points(scope, value, std::iter::once(target));
         }
     }
@@ -531,14 +489,8 @@ fn is_only_looked_at(scope: Scope<'_>, node: Node) -> bool {
     let usage = graph.single_output(node).filter(|_| graph.era != Era::V1_3).and_then(|value| graph.single_use(value));
     let user = usage.map(|usage| graph.user(usage));
     match graph.kind(node) {
-        prim::LIST_CONSTRUCT => planted!(
-            "alias.looked-at", user.is_some_and(|user| operator(graph.era, graph.kind(user)).rule.reads_list_only),
-            "always" => user.is_some(),
-        ),
-        prim::TUPLE_CONSTRUCT => planted!(
-            "alias.returned-tuple", scope.base == 0 && user == Some(graph.return_node(graph.root())),
-            "always" => user.is_some(),
-        ),
+        prim::LIST_CONSTRUCT => user.is_some_and(|user| operator(graph.era, graph.kind(user)).rule.reads_list_only),
+        prim::TUPLE_CONSTRUCT => scope.base == 0 && user == Some(graph.return_node(graph.root())),
         _ => false,
     }
 }

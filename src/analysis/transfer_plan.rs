@@ -8,7 +8,6 @@ use crate::ir::{Graph, Node};
 use crate::ops::Operator;
 use crate::ops::rules::AliasRule;
 use crate::ops::schema::{Alias, Formal, Schema, WILDCARD};
-use crate::planted;
 use crate::types::{Type, TypeKind};
 use hashbrown::HashTable;
 use rustc_hash::FxHasher;
@@ -81,7 +80,7 @@ impl Plan {
         }
         for (i, formal) in schema.formals.iter().enumerate() {
             if [&formal.alias, &formal.elements].into_iter().flatten().any(Alias::is_wildcard) {
-                planted!("plan.kept", self.escapes.push(i as u32), "none" => ());
+                self.escapes.push(i as u32);
             }
         }
     }
@@ -89,10 +88,7 @@ impl Plan {
     fn output(&mut self, schema: &Schema, formal: &Formal, rule: AliasRule) -> Out {
         if let Some(elements) = &formal.elements {
             // A value read from a list may be anything, so stored values must be, too.
-            planted!(
-                "plan.taken-out", self.escapes.extend(elements.result().iter().flat_map(|set| bound(schema, set))),
-                "kept" => (),
-            );
+            self.escapes.extend(elements.result().iter().flat_map(|set| bound(schema, set)));
         }
         match (&formal.alias, rule) {
             (Some(alias), _) => self.annotated(schema, alias),
@@ -113,13 +109,13 @@ impl Plan {
                     operands.push(operand);
                 } else {
                     // An element of the list.
-                    wild = planted!("plan.element", true, "fresh" => wild);
+                    wild = true;
                     self.escapes.push(operand);
                 }
             }
         }
         if wild {
-            planted!("plan.wild-operands", self.escapes.extend(operands), "kept" => ());
+            self.escapes.extend(operands);
             return Out::Wild;
         }
         Out::Points(operands)

@@ -2,7 +2,6 @@
 
 use super::memory::Element;
 use crate::entity::{Entity, EntityVec};
-use crate::planted;
 use crate::types::{Simple, Type, TypeKind};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -107,20 +106,14 @@ fn normal(ty: Type, depth: u32) -> Option<Type> {
         mutable.then(|| inner.into_iter().zip(parts).map(|(inner, part)| inner.unwrap_or(part)).collect())
     };
     match ty.kind() {
-        Tensor(_) => planted!("types.refined", Some(Type::tensor()), "immutable" => None),
+        Tensor(_) => Some(Type::tensor()),
         Simple(simple) => normal_simple(ty, *simple),
         Var(_) => Some(Type::simple(self::Simple::Any)),
         Optional(t) => inner(*t),
-        List(t) => planted!(
-            "types.list", Some(Type::list(kept(*t))),
-            "immutable" => None,
-            "of-numbers-immutable" => inner(*t).map(Type::list),
-        ),
-        Dict(k, v) => planted!("types.dict", Some(Type::new(Dict(kept(*k), kept(*v)))), "immutable" => None),
-        Tuple(_) | NamedTuple(_) if planted!("types.tuple", false, "immutable" => true) => None,
+        List(t) => Some(Type::list(kept(*t))),
+        Dict(k, v) => Some(Type::new(Dict(kept(*k), kept(*v)))),
         Tuple(_) | NamedTuple(_) => tuple(ty.parts()).map(|parts| Type::new(Tuple(parts))),
         Union(_) => tuple(ty.parts()).map(|parts| Type::new(Union(parts))),
-        Future(_) if planted!("types.future", false, "immutable" => true) => None,
         Future(t) => inner(*t).map(|t| Type::new(Future(t))),
         RRef(t) => inner(*t).map(|t| Type::new(RRef(t))),
         Await(t) => inner(*t).map(|t| Type::new(Await(t))),

@@ -3,7 +3,6 @@
 use super::attribute::Attribute;
 use super::graph::{Block, Graph, Node, Value};
 use super::naming::Label;
-use crate::planted;
 use crate::symbol::Symbol;
 use crate::types::Type;
 use rustc_hash::FxHashMap;
@@ -120,18 +119,12 @@ impl Graph {
             self.set_loop_iterations(copy, iterations);
         }
         let inputs: Vec<Value> = taken.inputs.iter().map(|v| self.mapped(source, *v, map)).collect();
-        let inputs = planted!(
-            "copy.operands", inputs,
-            "reversed" => inputs.into_iter().rev().collect(),
-            "first-two-swapped" => { let mut all = inputs; if all.len() > 1 { all.swap(0, 1) } all },
-            "last-lost" => { let mut all = inputs; all.pop(); all },
-        );
         self.set_inputs(copy, inputs.into_iter());
         self.copy_outputs(source, copy, &taken.outputs, map);
         if taken.brackets {
             self.set_empty_attributes(copy);
         }
-        for (name, value) in planted!("copy.attributes", taken.attributes, "lost" => Vec::new()) {
+        for (name, value) in taken.attributes {
             self.set_attribute(copy, name, value);
         }
         self.copy_comments(source, node, copy);
@@ -142,7 +135,6 @@ impl Graph {
             let param_node = self.param_node(to);
             self.copy_outputs(source, param_node, &params, map);
             let first = source.unwrap_or(self).first(from);
-            let first = planted!("copy.block", first, "empty" => None);
             work.push((from, to, first));
         }
         work.reverse();
@@ -164,19 +156,18 @@ impl Graph {
 
     fn copy_outputs(&mut self, source: Option<&Graph>, node: Node, outputs: &[Output], map: &mut ValueMap) {
         for (old, ty, name) in outputs {
-            let new = self.add_output_if_typed(node, planted!("copy.type", *ty, "tensor" => Some(Type::tensor())));
+            let new = self.add_output_if_typed(node, *ty);
             match (source, name) {
                 (None, name) => self.copy_name(*old, name.as_deref(), new),
                 (Some(_), Some(name)) => self.set_name(new, name),
                 (Some(_), None) => {}
             }
-            planted!("copy.mapped", map.insert(*old, new), "none" => None);
+            map.insert(*old, new);
         }
     }
 
     fn copy_results(&mut self, source: Option<&Graph>, from: Block, to: Block, map: &mut ValueMap) {
         let results: Vec<Value> = source.unwrap_or(self).results(from).collect();
-        let results = planted!("copy.results", results, "reversed" => results.into_iter().rev().collect());
         for value in results {
             let value = self.mapped(source, value, map);
             self.add_result(to, value);

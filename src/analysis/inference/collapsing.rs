@@ -3,7 +3,6 @@
 use super::elementwise::broadcast_two;
 use super::{Call, Extent, dim_of, is_in_a_row, number, place};
 use crate::ops::shape_rules::{Element, Shape};
-use crate::planted;
 use crate::types::Dim;
 use crate::types::era::Era;
 
@@ -53,7 +52,7 @@ fn reduced(call: &Call<'_>) -> Option<Extent> {
     let sizes = call.sizes()?;
     let rank = sizes.len();
     let contiguous = is_in_a_row(call.first()?);
-    let keepdim = planted!("shapes.keepdim", keepdim?, "never" => false);
+    let keepdim = keepdim?;
     Some(match (dims?, keepdim) {
         // The dimensions kept by argmax over all elements differ by version.
         (Reduced::All, _) if call.row.element == Element::Long && call.graph.era == Era::V1_3 => return None,

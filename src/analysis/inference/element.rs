@@ -4,7 +4,6 @@ use super::Call;
 use crate::ir::Value;
 use crate::ops::release_rules::{Does, OperandTypes, element_type_rule, release_rows};
 use crate::ops::shape_rules::{Element, Shape};
-use crate::planted;
 use crate::symbol::prim;
 use crate::tensor::dtype::Kind;
 use crate::tensor::promotion::{Promotion, of_number, stands_for_number, to_float_arithmetic};
@@ -264,7 +263,7 @@ fn promoted(call: &Call<'_>, from: usize) -> Option<DType> {
     for kind in numbers(call) {
         promotion = promotion.number(kind?);
     }
-    Some(planted!("shapes.promoted", promotion.result(), "first" => tensors.first()?.dtype?))
+    Some(promotion.result())
 }
 
 /// See [`stands_for_number`].

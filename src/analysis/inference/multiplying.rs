@@ -3,7 +3,6 @@
 use super::elementwise::broadcast_two;
 use super::{Call, Extent, dim_of, is_in_a_row, number};
 use crate::ops::shape_rules::Shape;
-use crate::planted;
 use crate::types::{Dim, TensorType};
 
 pub(super) fn extent(call: &Call<'_>) -> Option<Extent> {
@@ -37,10 +36,7 @@ fn product(call: &Call<'_>) -> Option<Extent> {
             let stack = if dim(call, 0, 0) == Dim::Unknown { dim(call, 1, 0) } else { dim(call, 0, 0) };
             Extent::fresh(vec![stack, dim(call, 0, 1), dim(call, 1, 2)], contiguous)
         }
-        _ => Extent::fresh(
-            planted!("shapes.mm", vec![dim(call, 0, 0), dim(call, 1, 1)], "inner" => vec![dim(call, 0, 0), dim(call, 1, 0)]),
-            contiguous,
-        ),
+        _ => Extent::fresh(vec![dim(call, 0, 0), dim(call, 1, 1)], contiguous),
     })
 }
 

@@ -2,7 +2,6 @@
 
 use super::{Call, Extent, dim_of, is_in_a_row, number, place, product};
 use crate::ops::shape_rules::Shape;
-use crate::planted;
 use crate::types::{DType, Dim};
 
 pub(super) fn extent(call: &Call<'_>) -> Option<Extent> {
@@ -72,8 +71,7 @@ fn transposed(call: &Call<'_>) -> Option<Extent> {
     let Some(sizes) = call.sizes() else {
         return Some(Extent::ranked(call.ints(&["dims"])?.len()));
     };
-    let Some(order) = planted!("shapes.order", order(call, sizes.len()), "kept" => Some((0..sizes.len()).collect()))
-    else {
+    let Some(order) = order(call, sizes.len()) else {
         return Some(Extent::ranked(sizes.len()));
     };
     let strides = call.strides().map(|strides| order.iter().map(|&i| strides[i]).collect());
@@ -174,7 +172,7 @@ fn slice_length(call: &Call<'_>, size: Option<i64>, step: Option<i64>) -> Option
     let clamped = |n: i64| if n < 0 { n.saturating_add(size) } else { n }.clamp(0, size);
     let (start, end) = (clamped(call.int_or("start", 0)?), clamped(call.int_or("end", i64::MAX)?));
     let n = (end - start).max(0);
-    Some(planted!("shapes.slice", n / step + i64::from(n % step != 0), "rounded-down" => n / step))
+    Some(n / step + i64::from(n % step != 0))
 }
 
 fn unsqueezed(call: &Call<'_>) -> Option<Extent> {

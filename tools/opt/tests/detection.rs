@@ -1,7 +1,8 @@
 //! Whether validation detects injected faults, whether bisection identifies them, and whether
 //! reduction shrinks the failing graphs.
 //!
-//! `cargo test --release -p jitopt --features mutants --test detection -- --nocapture`
+//! `cargo xtask mutants` runs this in a copy of the tree with the mutants inserted; in the tree
+//! itself only the wrong rules of `passes/planted_rules.rs` are there.
 //!
 //! Every mutant runs on random and recorded graphs until one of them shows it. `JITOPT_DETECTION`
 //! selects mutants by parts of their names, separated by commas; `JITOPT_SMITH` sets the number of
@@ -14,7 +15,7 @@ mod recorded;
 #[path = "support/subjects.rs"]
 mod subjects;
 
-use jitopt_core::mutants::{Mutant, active};
+use jitopt_core::mutants::{self, Mutant};
 use jitopt_core::ops::{self, rules::Nondeterminism};
 use jitopt_core::pass::{Pipeline, Session, run};
 use jitopt_core::text::{ParseOptions, PrintOptions, parse, print};
@@ -24,59 +25,17 @@ use jitopt_judge::reducing::{Case, Reducer};
 use jitopt_judge::smith::Plan;
 use jitopt_judge::team::Seat;
 use jitopt_judge::verdict::{Policy, Verdict, judge, judge_against};
-use jitopt_passes::REGISTRY;
+use jitopt_passes::{REGISTRY, planted_rules};
+use jitopt_tidy::{Tree, replacements};
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::OnceLock;
+use std::path::Path;
+use std::sync::{LazyLock, OnceLock};
 use subjects::{Subject, Subjects, registry};
 
 const POLICY: Policy =
     Policy { signed_zero: true, overflow_is_large: false, tolerance: None, sharing: true, explain: false };
-
-/// Mutants that are not detected, and why.
-const SURVIVORS: &[(&str, &str)] = &[
-    (
-        "dce.unread:ignored",
-        "unmarked nodes only have unmarked users, which are erased first; only a gate leaves a user",
-    ),
-    ("memory.united-facts:lost", "locations only merge into wildcards, which have the facts already"),
-    ("memory.reach:first", "elements of a container escape anyway, and are one location then"),
-    ("alias.contents:none", "as above"),
-    ("alias.wait-writes:nothing", "the interpreter runs a fork at once; nothing is written while the program waits"),
-    ("alias.call-keeps:nothing", "a callee that may keep an operand may write to it, and any write counts"),
-    ("plan.taken-out:kept", "no operator that runs is annotated so"),
-    ("plan.wild-operands:kept", "no operator that runs is annotated so"),
-    ("plan.element:fresh", "no operator that runs is annotated so"),
-    ("types.tuple:immutable", "elements of tuples escape anyway"),
-    ("types.future:immutable", "the result of waiting for a future is a wildcard"),
-    ("constants.tensor:rounded", "the text only contains the rounded elements, which are equal"),
-    ("constants.opaque:same-text", "a gap: no executable graph has two unknown constants; a lit test of cse has them"),
-    (
-        "alias.writes-outside:last",
-        "a gap: no random graph writes to two locations, the first from outside, and reads neither",
-    ),
-    (
-        "alias.writes-outside:all",
-        "a gap: no random graph writes to memory that may come from outside, and reads nothing from outside",
-    ),
-    ("alias.writes:first", "a gap: only `out=` operators write to several operands, and random graphs have none"),
-    ("peephole.unwrap:optional", "unwrapping removes an exception, and exceptions of operators are not effects"),
-    ("peephole.alpha:ignored", "a scaled zero is a zero, except for its sign"),
-    ("propagation.rounded:ignored", "the text only contains the rounded elements, and runs use them too"),
-    ("canonicalize-ops.exact:ignored", "as above"),
-    (
-        "batch-mm.types:ignored",
-        "the operator adds as `aten::add` does in the interpreter; PyTorch's fails if that broadcasts",
-    ),
-    ("shapes.resized:never", "a gap: random graphs have no operators that change a tensor's shape in place"),
-    (
-        "peephole.cat-dtype:ignored",
-        "an operand converted to another element type loses precision, which counts as rounding",
-    ),
-    ("fuse.settled:all", "groups run node by node, with any element types; kernels accept floats only"),
-    ("fuse.returned:ignored", "groups run node by node, where the cast returns its operand; in kernels it does not"),
-];
 
 /// The pipelines, in order, followed by every single pass. The planted rules are a pass of their
 /// own.
@@ -165,7 +124,7 @@ fn transformed(
     let mut graph = subject.graph.clone();
     let mut session = Session { callees: subject.callees.clone(), ..Session::default() };
     let ran = catch_unwind(AssertUnwindSafe(|| {
-        active::with(mutant, || run(&mut graph, pipeline, &mut session, &mut [])).map_err(|error| error.to_string())
+        mutants::with(mutant, || run(&mut graph, pipeline, &mut session, &mut [])).map_err(|error| error.to_string())
     }));
     match ran {
         Err(_) => Err("it panics".to_owned()),
@@ -223,7 +182,7 @@ impl Search {
             let subject = self.subjects.get(self.baselines.len()).expect("subjects are made in order");
             let of = |(_, pipeline): &(&str, Pipeline)| {
                 let mut text = None;
-                let reached = active::reached_by(|| {
+                let reached = mutants::reached_by(|| {
                     text =
                         transformed(subject, pipeline, None).ok().map(|graph| print(&graph, PrintOptions::default()));
                 });
@@ -272,10 +231,26 @@ impl Search {
     }
 }
 
+/// The mutants that are known to survive, and why.
+static SURVIVORS: LazyLock<Vec<(String, String)>> =
+    LazyLock::new(|| replacements::survivors(include_str!("../../mutation/survivors.md")));
+
+/// All mutants: those that are inserted in this copy of the tree, and the wrong rules.
+fn all() -> Vec<Mutant> {
+    let tree = Tree::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."));
+    let sheets = replacements::sheets(&tree).filter(|_| mutants::INSERTED);
+    let names = sheets.flat_map(|(path, sheet)| sheet.unwrap_or_else(|wrong| panic!("{path}: {wrong:?}")).names());
+    let inserted = names.map(|name| {
+        let (site, kind) = name.leak().split_once(':').expect("SITE:KIND");
+        Mutant { site, kind }
+    });
+    inserted.chain(planted_rules::mutants()).collect()
+}
+
 fn wanted() -> Vec<Mutant> {
     let parts = std::env::var("JITOPT_DETECTION").unwrap_or_default();
     let named = |mutant: &Mutant| parts.split(',').any(|part| mutant.to_string().contains(part));
-    jitopt_passes::mutants().into_iter().filter(named).collect()
+    all().into_iter().filter(named).collect()
 }
 
 /// The rules of a site, which bisection has to identify; `None` if any rewrite may be at fault.
@@ -299,7 +274,7 @@ fn rules_of(site: &str) -> Option<&[&str]> {
 fn bisected(search: &Search, mutant: Mutant, i: usize, pipeline: &str) -> Result<usize, String> {
     let pipeline = parsed(pipeline);
     let subject = search.subjects.made(i);
-    let check = |graph: &jitopt_core::ir::Graph| active::with(None, || wrong_with(subject, graph));
+    let check = |graph: &jitopt_core::ir::Graph| mutants::with(None, || wrong_with(subject, graph));
     let suspect = Suspect {
         graph: &subject.graph,
         pipeline: &pipeline,
@@ -311,7 +286,7 @@ fn bisected(search: &Search, mutant: Mutant, i: usize, pipeline: &str) -> Result
         timeout: None,
         late: Cell::new(false),
     };
-    match active::with(Some(mutant), || suspect.find()) {
+    match mutants::with(Some(mutant), || suspect.find()) {
         Culprit::Rewrites { numbers, rewrites, .. } => {
             let passes = passes_of(mutant.site);
             let named = match rules_of(mutant.site) {
@@ -349,6 +324,14 @@ fn passes_of(site: &str) -> &[&str] {
         "decompose" => &["decompose-ops"],
         "gradof" => &["lower-gradof"],
         "autogradzero" => &["specialize-autogradzero"],
+        "guards" | "reshapings" => &["insert-guards", "guard-elimination"],
+        "bailouts" | "liveness" => &["insert-bailouts"],
+        "autodiff" | "candidates" => &["create-autodiff-subgraphs"],
+        "differentiate" | "fitting" | "joint" | "nested" | "packing" | "activity" | "reverse" | "formulas" => {
+            &["differentiate"]
+        }
+        "captures" => &["differentiate", "refine-captures"],
+        "recompute" => &["recompute-captures"],
         "refine-ints" => &["refine-integer-values"],
         "mutation" => &["remove-mutation"],
         "numbers" => &["erase-number-types"],
@@ -429,7 +412,6 @@ fn mutants_are_caught_and_named() {
         .collect();
     println!("not named:\n{}", unnamed.join("\n"));
     assert!(unexplained.is_empty(), "the reason why these survive is unknown: {unexplained:#?}");
-    assert!(caught * 100 >= total * 95, "{caught} of {total}");
     assert!(unnamed.is_empty(), "{} are not named", unnamed.len());
 }
 
@@ -461,7 +443,7 @@ fn two_cooperating_rewrites_are_named_together() {
     let graph = parse(text, ParseOptions::default()).expect("a graph").graph;
     let subject = Subject::of_tensor(graph, &[-1.0, 2.0]);
     let mutant = Mutant { site: "relu-gone", kind: "planted" };
-    let check = |graph: &jitopt_core::ir::Graph| active::with(None, || wrong_with(&subject, graph));
+    let check = |graph: &jitopt_core::ir::Graph| mutants::with(None, || wrong_with(&subject, graph));
     let pipeline = parsed("dce,planted-rules,cse");
     let suspect = Suspect {
         graph: &subject.graph,
@@ -474,7 +456,7 @@ fn two_cooperating_rewrites_are_named_together() {
         timeout: None,
         late: Cell::new(false),
     };
-    let culprit = active::with(Some(mutant), || suspect.find());
+    let culprit = mutants::with(Some(mutant), || suspect.find());
     let Culprit::Rewrites { rewrites, .. } = culprit else { panic!("{culprit:?}") };
     let named: Vec<(&str, &str)> =
         rewrites.iter().map(|r| (r.rule, r.node.split_once(' ').map_or("", |n| n.0))).collect();
@@ -517,7 +499,7 @@ fn failure(case: &Case, template: &Subject, pipeline: &Pipeline, mutant: Option<
     let mut graph = case.graph.clone();
     let mut session = Session { callees: template.callees.clone(), ..Session::default() };
     let ran = catch_unwind(AssertUnwindSafe(|| {
-        active::with(mutant, || run(&mut graph, pipeline, &mut session, &mut [])).map_err(|error| error.to_string())
+        mutants::with(mutant, || run(&mut graph, pipeline, &mut session, &mut [])).map_err(|error| error.to_string())
     }));
     match ran {
         Err(_) => return Some("panic".to_owned()),
@@ -572,10 +554,10 @@ fn reduced(mutant: Mutant) -> Result<(usize, usize, usize), String> {
 fn failing_graphs_become_small() {
     std::panic::set_hook(Box::new(|_| {}));
     let part = std::env::var("JITOPT_DETECTION").unwrap_or_default();
-    let all = jitopt_passes::mutants();
+    let all = all();
     let named = |name: &&str| all.iter().find(|mutant| mutant.to_string() == **name).copied();
-    let mutants: Vec<Mutant> =
-        REDUCED.iter().filter(|name| name.contains(&part)).map(|name| named(name).expect(name)).collect();
+    let inserted = |name: &&&str| name.contains(&part) && (mutants::INSERTED || !name.contains('.'));
+    let mutants: Vec<Mutant> = REDUCED.iter().filter(inserted).map(|name| named(&name).expect(name)).collect();
     let found = in_threads(mutants, |part| part.into_iter().map(|mutant| (mutant, reduced(mutant))).collect());
     let _ = std::panic::take_hook();
     let mut large = Vec::new();

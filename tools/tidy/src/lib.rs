@@ -9,6 +9,7 @@ pub mod documents;
 pub mod layers;
 pub mod plain_text;
 pub mod prose;
+pub mod replacements;
 pub mod rust_text;
 pub mod stems;
 pub mod terms;

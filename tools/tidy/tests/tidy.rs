@@ -2,7 +2,7 @@
 //! guide.
 
 use jitopt_driver::World;
-use jitopt_tidy::{Tree, coverage, documents, layers, plain_text, prose, stems, terms, wording};
+use jitopt_tidy::{Tree, coverage, documents, layers, plain_text, prose, replacements, stems, terms, wording};
 use std::path::Path;
 use std::sync::LazyLock;
 
@@ -74,6 +74,11 @@ fn documents_are_short() {
 #[test]
 fn prose_keeps_to_its_width() {
     none(prose::check_width(&TREE));
+}
+
+#[test]
+fn mutants_have_their_anchors() {
+    none(replacements::check(&TREE));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool")]
 
 mod all_tests;
+mod faults;
 mod new_pass;
 mod sizes;
 
@@ -16,6 +17,9 @@ cargo xtask test [ARGUMENTS...]       run all tests; the last line says how many
 cargo xtask fmt                       format the code, including passes and fuzz targets
 cargo xtask bless [FILTER]            update snapshots of lit tests and generated text
 cargo xtask new-pass NAME [SUMMARY]   create a pass: its file, its registry row, its lit file
+cargo xtask mutants [FILTER] [--hours H]
+                                      insert the faults of the .mutants files in a copy of the tree, and see
+                                      which ones tests and validation find
 cargo xtask mutate HOURS [SEEDS...]   run mutation tests for HOURS on all but one core; see tools/mutation
 cargo xtask sizes [BASE]              print line counts and function lengths, with the change since a Git revision
 ";
@@ -40,6 +44,7 @@ fn chore(arguments: &[&str]) -> Result<()> {
         ["test", rest @ ..] => all_tests::run(&root, rest),
         ["fmt"] => format(&root),
         ["bless", rest @ ..] if rest.len() < 2 => bless(&root, rest.first().copied()),
+        ["mutants", rest @ ..] => mutants(&root, rest),
         ["mutate", hours, seeds @ ..] => mutate(&root, hours, seeds),
         ["new-pass", name] => new_pass::begin(&root, name, "say in one line what it does"),
         ["new-pass", name, summary] => new_pass::begin(&root, name, summary),
@@ -77,6 +82,21 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
         status if status.success() => Ok(()),
         status => bail!("{command:?}: {status}"),
     }
+}
+
+/// Reads the arguments of `mutants`.
+fn mutants(root: &Path, arguments: &[&str]) -> Result<()> {
+    let (filter, hours) = match arguments {
+        [] => ("", None),
+        ["--hours", hours] => ("", Some(*hours)),
+        [filter] => (*filter, None),
+        [filter, "--hours", hours] => (*filter, Some(*hours)),
+        _ => bail!("there are too many arguments\n{HELP}"),
+    };
+    ensure!(!filter.starts_with("--"), "`{filter}` is no filter\n{HELP}");
+    let hours =
+        hours.map(|text| text.parse().with_context(|| format!("`{text}` is not a time in hours"))).transpose()?;
+    faults::run(root, filter, hours)
 }
 
 /// Runs mutation tests for hours; failing mutants are saved in `target/mutants`.
