@@ -14,7 +14,8 @@
 //! 1. Each block is traversed from its end. A fusible node, the *consumer*, absorbs those of its
 //!    operands that are defined by fusible nodes of the same block, the *producers*, the latest
 //!    first. The two need not be neighbours: the producer is moved, with its dependents, as far as
-//!    [`AliasDb`] allows. If it has other users it becomes an output of the group. A producer that
+//!    [`AliasDb`](jitopt_core::analysis::AliasDb) allows. If it has other users it becomes an output
+//!    of the group. A producer that
 //!    is a group is dissolved and absorbed node by node. This is repeated until nothing changes,
 //!    which merges siblings with a common producer into one group.
 //! 2. A chunk between the two moves before the producer, see `fuser/chunks.rs`.
@@ -41,15 +42,14 @@ mod chunks;
 mod concats;
 mod gradient_sums;
 mod group_sizes;
-mod groups;
 mod missing_formulas;
 mod plans;
 mod refusals;
 mod spaces;
 mod tally;
 
+use crate::group_building::SortedGroups;
 use crate::{common_subexpression_elimination, constant_pooling, dead_code_elimination};
-use jitopt_core::analysis::AliasDb;
 use jitopt_core::analysis::reduced_dims::lacks_recipe;
 use jitopt_core::ir::{Block, Graph, Node, Value};
 use jitopt_core::ops::fusion_rules::{FusionRow, fusion_row, untaken};
@@ -64,7 +64,7 @@ use jitopt_core::{graph_debug, graph_dump, graph_update};
 use plans::Plan;
 pub use plans::candidates;
 use refusals::Refusal;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 pub use tally::{Tally, int_operands};
 
 /// The registry entry.
@@ -163,15 +163,11 @@ fn fuse(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
 
 /// The state of making groups.
 struct Fuser {
-    db: AliasDb,
+    groups: SortedGroups,
     level: u8,
     strict: bool,
     /// The row of each node that was checked, or the reason for refusing it.
     rows: FxHashMap<Node, Result<Option<&'static FusionRow>, Refusal>>,
-    /// Groups that this run created or extended.
-    grown: FxHashSet<Node>,
-    /// The values inside the group that replaced the outputs of the node absorbed last.
-    inner: Vec<Value>,
     /// The number of nodes that may still be walked over.
     patience: usize,
     /// The fusion plan, if one is given.
@@ -181,12 +177,10 @@ struct Fuser {
 impl Fuser {
     fn new(graph: &Graph, level: u8, strict: bool) -> Fuser {
         Fuser {
-            db: AliasDb::new(graph),
+            groups: SortedGroups::new(graph),
             level,
             strict,
             rows: FxHashMap::default(),
-            grown: FxHashSet::default(),
-            inner: Vec::new(),
             patience: PATIENCE * graph.num_shown_nodes() + SMALL_PATIENCE * SMALL_PATIENCE,
             plan: None,
         }
@@ -203,7 +197,7 @@ impl Fuser {
         if self.level > 1 {
             self.group_single_nodes(graph, cx, block);
         }
-        let groups: Vec<Node> = graph.nodes(block).filter(|node| self.grown.contains(node)).collect();
+        let groups: Vec<Node> = graph.nodes(block).filter(|node| self.groups.grown.contains(node)).collect();
         for group in groups {
             clean_up(graph, cx, group);
         }
@@ -281,7 +275,7 @@ impl Fuser {
             return Err(Refusal::Formula(node));
         }
         let may_return_operand = matches!(operator.rule.alias, AliasRule::MayReturn(_));
-        if may_return_operand && self.db.has_writers(output) {
+        if may_return_operand && self.groups.db.has_writers(output) {
             return Err(Refusal::Written(output));
         }
         Ok(row)
@@ -292,7 +286,7 @@ impl Fuser {
     fn is_constant_list(&self, graph: &Graph, value: Value) -> bool {
         let list = graph.definer(value).filter(|&node| graph.kind(node) == prim::LIST_CONSTRUCT);
         list.is_some_and(|list| graph.inputs(list).all(|element| graph.constant_int(element).is_some()))
-            && !self.db.has_writers(value)
+            && !self.groups.db.has_writers(value)
     }
 
     /// Whether kernels can be generated for the device of a tensor.
@@ -315,10 +309,10 @@ impl Fuser {
         if self.plan.as_ref().is_some_and(|plan| !plan.joins(graph, consumer, producer)) {
             return Some(Refusal::Unplanned);
         }
-        if groups::ends_in_concat(graph, producer) {
+        if concats::ends_in_concat(graph, producer) {
             return Some(Refusal::Concat);
         }
-        if groups::feeds_chunk(graph, consumer, value) {
+        if chunks::feeds_chunk(graph, consumer, value) {
             return Some(Refusal::Chunked);
         }
         let arguments = |node| graph.num_inputs(node) + graph.num_outputs(node);
@@ -338,7 +332,7 @@ impl Fuser {
         }
         let mut steps = self.patience.max(SMALL_PATIENCE);
         let allowed = steps;
-        let could = self.db.could_move_within(graph, node, anchor, &mut steps);
+        let could = self.groups.db.could_move_within(graph, node, anchor, &mut steps);
         self.patience = self.patience.saturating_sub(allowed - steps);
         match could {
             Some(true) => None,
@@ -357,12 +351,12 @@ impl Fuser {
         let planned = self.plan.as_ref().and_then(|plan| plan.group(graph, consumer));
         let group = cx.rewrite(graph, "producers-fused", producer, |graph| {
             graph_update!("Fusing %{} into the node of %{}", graph.name(value), first_name(graph, consumer));
-            self.db.move_before_topologically(graph, producer, consumer);
-            let group = self.group_of(graph, consumer);
+            self.groups.db.move_before_topologically(graph, producer, consumer);
+            let group = self.groups.group_of(graph, consumer);
             if graph.kind(producer) == prim::FUSION_GROUP {
-                self.merge(graph, group, producer);
+                self.groups.merge(graph, group, producer);
             } else {
-                self.take_in(graph, group, producer);
+                self.groups.take_in(graph, group, producer);
             }
             group
         })?;
@@ -372,7 +366,7 @@ impl Fuser {
 
     /// Records that a group was created or extended, and which group of the plan it is.
     fn grow(&mut self, group: Node, planned: Option<usize>) {
-        self.grown.insert(group);
+        self.groups.grown.insert(group);
         if let Some(plan) = &mut self.plan {
             plan.note(group, planned);
         }
@@ -388,8 +382,9 @@ impl Fuser {
                 Ok(Some(_)) if missing_formulas::may_hand_on(graph, node) => Refusal::HandsOn(node),
                 Ok(Some(row)) => {
                     if is_wanted && !row.fills {
-                        let group = cx.rewrite(graph, "loners-grouped", node, |graph| self.group_of(graph, node));
-                        self.grown.extend(group);
+                        let group =
+                            cx.rewrite(graph, "loners-grouped", node, |graph| self.groups.group_of(graph, node));
+                        self.groups.grown.extend(group);
                     }
                     continue;
                 }
@@ -420,7 +415,7 @@ impl Fuser {
                 };
                 let Some(mut refusal) = refusal else { continue };
                 if refusal == Refusal::Between(None) {
-                    refusal = Refusal::Between(self.db.obstacle(graph, producer, consumer));
+                    refusal = Refusal::Between(self.groups.db.obstacle(graph, producer, consumer));
                 }
                 let why = refusal.told(graph, consumer, producer);
                 graph_debug!("%{} is not fused: {why}", graph.name(value));

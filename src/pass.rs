@@ -14,6 +14,7 @@ mod info;
 mod pipeline;
 mod recording;
 mod remark;
+mod run_error;
 mod runner;
 mod transform_cache;
 
@@ -23,5 +24,6 @@ pub use gate::{Gate, GateError, never_came_up};
 pub use info::{PassError, PassInfo, PassOption, Registry, Run};
 pub use pipeline::{GRAPH_FILE, JSON_FILE, NamedPipeline, Pipeline, PipelineError, Side, Stage, Step};
 pub use remark::{Remark, RemarkKind};
-pub use runner::{Observer, PassRun, RunError, run};
+pub use run_error::RunError;
+pub use runner::{Observer, PassRun, run};
 pub use transform_cache::{EntryStore, Lookup, RunPasses, StoreTrouble, TransformCache, Why};

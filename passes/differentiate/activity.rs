@@ -12,15 +12,15 @@
 //! may share memory with an active value: `aten::detach` has no gradient, but a write to its result
 //! changes a value that has one.
 
-use super::reverse_graph::{is_structural, schema_of};
 use jitopt_core::analysis::gradient_claims::requires_gradient;
+use jitopt_core::analysis::gradient_roles::Roles;
 use jitopt_core::entity::EntitySet;
 use jitopt_core::ir::{Attribute, Graph, Node, Value, ValueMap};
 use jitopt_core::ops;
 use jitopt_core::ops::gradient_table::any_gradient_row;
 use jitopt_core::ops::rules::AliasRule;
 use jitopt_core::ops::schema::Schema;
-use jitopt_core::symbol::{attr, prim};
+use jitopt_core::symbol::{Symbol, attr, prim};
 use jitopt_core::types::{Type, TypeKind};
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
@@ -233,6 +233,30 @@ impl Activity {
         let mut nodes = graph.all_nodes().filter(|&node| may_come_first(node) && self.reaches(graph, node));
         nodes.any(|node| graph.inputs(node).any(|value| memories.root(value) == written))
     }
+}
+
+pub(super) fn schema_of(graph: &Graph, node: Node) -> Option<&'static Schema> {
+    let types: Vec<Type> = graph.inputs(node).map(|value| graph.ty(value)).collect();
+    ops::operator(graph.era, graph.kind(node)).resolve(&types).schema()
+}
+
+/// Nodes whose gradient unpacks what they pack, or passes the gradient through.
+pub(super) fn is_structural(kind: Symbol) -> bool {
+    matches!(
+        kind,
+        prim::LIST_CONSTRUCT
+            | prim::LIST_UNPACK
+            | prim::AUTOGRAD_ADD
+            | prim::AUTOGRAD_ZERO
+            | prim::PROFILE
+            | prim::CONSTANT
+            | prim::CONSTANT_CHUNK
+    )
+}
+
+/// Whether a node is a group with a backward graph.
+pub(super) fn has_backward(graph: &Graph, node: Node) -> bool {
+    graph.kind(node) == prim::DIFFERENTIABLE_GRAPH && Roles::of(graph, node).is_some()
 }
 
 /// The name of the attribute that a node reads or sets.

@@ -15,11 +15,6 @@ use jitopt_core::analysis::gradient_roles::{HIDDEN, Roles};
 use jitopt_core::ir::{Graph, Node, Value, ValueMap};
 use jitopt_core::symbol::prim;
 
-/// Whether a node is a group with a backward graph.
-pub(super) fn has_backward(graph: &Graph, node: Node) -> bool {
-    graph.kind(node) == prim::DIFFERENTIABLE_GRAPH && Roles::of(graph, node).is_some()
-}
-
 impl Reverse {
     /// The gradients of a group's operands. The group returns the values that its backward graph
     /// reads from now on.

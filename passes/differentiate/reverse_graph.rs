@@ -12,16 +12,14 @@
 //! outputs, `prim::AutogradZero` where there is none; the gradients that it gives for operands are
 //! accumulated with `prim::AutogradAdd`.
 
-use super::activity::Activity;
+use super::activity::{Activity, has_backward, is_structural, schema_of};
 use super::fitting::{self, Fitting};
 use super::formula_writer::{Thing, Unfit, Writer};
-use super::nested_groups::has_backward;
 use jitopt_core::analysis::differentiability::is_of_complex_numbers;
 use jitopt_core::analysis::grad_mode::is_about_grad_mode;
 use jitopt_core::analysis::gradient_claims::requires_gradient;
 use jitopt_core::entity::EntitySet;
 use jitopt_core::ir::{Attribute, Block, Graph, Node, Value, ValueMap};
-use jitopt_core::ops;
 use jitopt_core::ops::gradient_table::notation::{Body, Literal, Role};
 use jitopt_core::ops::gradient_table::{
     GradientRow, any_gradient_row, complex_gradient_row, eager_gradient_row, half_gradient_row, own_half_gradient_row,
@@ -114,25 +112,6 @@ fn writes_inside(graph: &Graph, node: Node) -> bool {
         targets.any(requires_gradient) || writes_inside(section, node)
     };
     graph.subgraph(node).is_some_and(|section| section.all_nodes().any(|node| writes_over(section, node)))
-}
-
-pub(super) fn schema_of(graph: &Graph, node: Node) -> Option<&'static Schema> {
-    let types: Vec<Type> = graph.inputs(node).map(|value| graph.ty(value)).collect();
-    ops::operator(graph.era, graph.kind(node)).resolve(&types).schema()
-}
-
-/// Nodes whose gradient unpacks what they pack, or passes the gradient through.
-pub(super) fn is_structural(kind: Symbol) -> bool {
-    matches!(
-        kind,
-        prim::LIST_CONSTRUCT
-            | prim::LIST_UNPACK
-            | prim::AUTOGRAD_ADD
-            | prim::AUTOGRAD_ZERO
-            | prim::PROFILE
-            | prim::CONSTANT
-            | prim::CONSTANT_CHUNK
-    )
 }
 
 /// Makes the backward graph. The forward graph gets the nodes that formulas capture.

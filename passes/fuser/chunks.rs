@@ -39,6 +39,15 @@ fn is_read_only_by(graph: &Graph, node: Node, consumer: Node) -> bool {
     graph.outputs(node).all(|output| graph.users(output).all(|user| user == consumer))
 }
 
+/// Whether `group` divides its operand `value` into chunks: only params are divided.
+pub(super) fn feeds_chunk(graph: &Graph, group: Node, value: Value) -> bool {
+    let (Some(section), Some(i)) = (graph.subgraph(group), graph.inputs(group).position(|input| input == value)) else {
+        return false;
+    };
+    let param = section.params(section.root()).nth(i);
+    param.is_some_and(|param| section.users(param).any(|user| section.kind(user) == prim::CONSTANT_CHUNK))
+}
+
 impl Fuser {
     /// Moves the chunk that defines `value` before its operand's producer, so that `consumer` can
     /// absorb that; returns whether it did.
@@ -61,11 +70,11 @@ impl Fuser {
             graph_update!("Moving a chunk before %{}", graph.name(operands[i]));
             // An operand of the operator may be written to before the chunk: then the alias
             // analysis must be updated.
-            let is_written = graph.inputs(operator).any(|value| self.db.has_writers(value));
+            let is_written = graph.inputs(operator).any(|value| self.groups.db.has_writers(value));
             if is_written {
-                self.db.move_before_topologically(graph, operator, chunk);
+                self.groups.db.move_before_topologically(graph, operator, chunk);
             }
-            divide(graph, &mut self.db, chunk, i, operator);
+            divide(graph, &mut self.groups.db, chunk, i, operator);
         });
         moved.is_some()
     }
@@ -90,9 +99,9 @@ impl Fuser {
         for &node in
             backwards.iter().rev().filter(|&&node| graph.kind(node) == prim::BROADCASTING_CHUNK).collect::<Vec<_>>()
         {
-            cx.rewrite(graph, "chunks-written-out", node, |graph| write_out(graph, &mut self.db, node));
+            cx.rewrite(graph, "chunks-written-out", node, |graph| write_out(graph, &mut self.groups.db, node));
         }
-        let groups: Vec<Node> = graph.nodes(block).filter(|node| self.grown.contains(node)).collect();
+        let groups: Vec<Node> = graph.nodes(block).filter(|node| self.groups.grown.contains(node)).collect();
         for &group in groups.iter().rev() {
             while self.take_chunk_in(graph, cx, group) {}
         }
@@ -106,7 +115,7 @@ impl Fuser {
         let taken = cx.rewrite(graph, "chunks-fused", chunk, |graph| match equal_inside(graph, group, chunk) {
             Some(inside) => reuse(graph, group, chunk, inside),
             None => {
-                self.absorb(graph, group, chunk);
+                self.groups.absorb(graph, group, chunk);
                 graph.erase(chunk);
             }
         });

@@ -30,6 +30,15 @@ fn parts(graph: &Graph, cat: Node) -> Option<(Node, i64)> {
     (alone && graph.block_of(list) == graph.block_of(cat)).then_some((list, dim))
 }
 
+/// Whether the last operation of a group is a concatenation: its result has another shape than the
+/// computed values.
+pub(super) fn ends_in_concat(graph: &Graph, group: Node) -> bool {
+    let section = graph.subgraph(group);
+    let joins =
+        |section: &Graph, value| section.definer(value).is_some_and(|node| section.kind(node) == prim::FUSED_CONCAT);
+    section.is_some_and(|section| section.results(section.root()).any(|result| joins(section, result)))
+}
+
 impl Fuser {
     /// Lets groups concatenate the values that they compute.
     pub(super) fn fuse_concats(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, block: Block) {
@@ -48,7 +57,7 @@ impl Fuser {
                 self.join(graph, cat, list, dim)
             });
             let Some(group) = joined else { continue };
-            self.grown.insert(group);
+            self.groups.grown.insert(group);
             while let Some(value) = self.next_part(graph, group) {
                 if self.fuse_pair(graph, cx, group, value).is_none() {
                     break;
@@ -85,12 +94,12 @@ impl Fuser {
         graph.set_attribute(joined, attr::DIM, Attribute::Int(dim));
         graph.insert_before(list, joined);
         let new = graph.output(joined, 0);
-        self.db.copy_value(new, output);
+        self.groups.db.copy_value(new, output);
         graph.replace_all_uses(output, new);
         graph.move_name(output, new);
         graph.erase(cat);
         graph.erase(list);
-        self.group_of(graph, joined)
+        self.groups.group_of(graph, joined)
     }
 
     /// The operand of a concatenating group whose producer can be absorbed next.

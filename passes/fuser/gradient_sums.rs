@@ -98,14 +98,14 @@ impl Fuser {
     fn known_sums(&self, graph: &Graph, block: Block) -> Vec<Known> {
         let is_quiet = |sum: &Known| {
             let operands = graph.inputs(sum.node).chain(graph.outputs(sum.node)).chain([sum.operand]);
-            !operands.into_iter().any(|value| self.db.has_writers(value))
+            !operands.into_iter().any(|value| self.groups.db.has_writers(value))
         };
         graph.nodes(block).filter_map(|node| known(graph, node)).filter(is_quiet).collect()
     }
 
     /// Removes facts about erased nodes.
     fn look_again(&mut self, graph: &Graph) {
-        self.db = AliasDb::new(graph);
+        self.groups.db = AliasDb::new(graph);
         self.rows.clear();
     }
 
@@ -122,7 +122,7 @@ impl Fuser {
         let list = graph.definer(graph.input(cat, 0)).filter(|&list| graph.kind(list) == prim::LIST_CONSTRUCT)?;
         let rank = tensor(graph, joined)?.rank()? as i64;
         let dim = graph.constant_int(graph.input(cat, 1)).map(|dim| if dim < 0 { dim + rank } else { dim })?;
-        let is_free = dim >= 0 && !sum.dims.contains(&dim) && !self.db.reaches_writers(graph.input(cat, 0));
+        let is_free = dim >= 0 && !sum.dims.contains(&dim) && !self.groups.db.reaches_writers(graph.input(cat, 0));
         let at = is_free.then(|| dim as usize - sum.lacking)?;
         let parts: Vec<Value> = graph.inputs(list).collect();
         let sizes: Vec<Vec<i64>> =

@@ -100,7 +100,7 @@ pub(super) fn replace_of(graph: &mut Graph, node: Node) {
 impl Fuser {
     /// Removes outputs of the groups of a block whose only use is their size.
     pub(super) fn replace_sizes(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, block: Block) {
-        let groups: Vec<Node> = graph.nodes(block).filter(|node| self.grown.contains(node)).collect();
+        let groups: Vec<Node> = graph.nodes(block).filter(|node| self.groups.grown.contains(node)).collect();
         for group in groups {
             if graph.outputs(group).any(|output| is_read_for_size_only(graph, output)) {
                 cx.rewrite(graph, "sizes-replaced", group, |graph| drop_outputs(graph, group));

@@ -308,11 +308,11 @@ impl Fuser {
         }
         let group = cx.rewrite(graph, "siblings-fused", before, |graph| {
             graph_update!("Fusing two reductions of %{}", graph.name(graph.input(node, 0)));
-            self.db.move_before_topologically(graph, before, node);
-            let group = self.group_of(graph, node);
+            self.groups.db.move_before_topologically(graph, before, node);
+            let group = self.groups.group_of(graph, node);
             match graph.kind(before) == prim::FUSION_GROUP {
-                true => self.merge(graph, group, before),
-                false => self.take_in(graph, group, before),
+                true => self.groups.merge(graph, group, before),
+                false => self.groups.take_in(graph, group, before),
             }
             group
         })?;
@@ -329,7 +329,7 @@ impl Fuser {
         if size(consumer) + size(producer) > MOST_NODES {
             return Some(Refusal::Arguments);
         }
-        let joins = super::groups::ends_in_concat(graph, consumer) || graph.kind(consumer) == prim::LIST_CONSTRUCT;
+        let joins = super::concats::ends_in_concat(graph, consumer) || graph.kind(consumer) == prim::LIST_CONSTRUCT;
         let (Some(c), Some(p)) = (Side::new(graph, consumer), Side::new(graph, producer)) else {
             return Some(Refusal::OtherSpace);
         };

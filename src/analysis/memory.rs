@@ -5,13 +5,12 @@
 //! only records notes, and [`super::locations`] resolves them. A note costs a few bytes and no
 //! look-up.
 
+pub(super) use super::type_classes::Element;
 use super::type_classes::{Breadth, ClassRow, TypeClass, TypeClasses};
 use crate::entity::{Entity, EntityVec};
 use crate::types::{Simple, Type};
 
 crate::entities! {
-    /// Memory that a value may be.
-    Element, "e";
     /// A further points-to edge of an element.
     Edge, "p";
 }

@@ -1,6 +1,5 @@
 //! Types that share a wildcard: memory reachable from outside is distinguished by type only.
 
-use super::memory::Element;
 use crate::entity::{Entity, EntityVec};
 use crate::types::{Simple, Type, TypeKind};
 use rustc_hash::FxHashMap;
@@ -10,6 +9,8 @@ crate::entities! {
     /// A mutable type without the parts that do not distinguish memory: refinements of tensors,
     /// optionals, names of fields.
     TypeClass, "t";
+    /// Memory that a value may be.
+    Element, "e";
 }
 
 /// The values that a wildcard may be besides those of its own type.

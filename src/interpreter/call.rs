@@ -18,6 +18,8 @@ pub type Outs = SmallVec<[IValue; 2]>;
 pub type Answer = Result<Outs, Stop>;
 /// Computes the outputs of a node from its operands.
 pub type Kernel = fn(&Call<'_>) -> Answer;
+/// A kind and its kernel.
+pub type Row = (&'static str, Kernel);
 
 /// One output.
 pub fn one(value: impl Into<IValue>) -> Answer {

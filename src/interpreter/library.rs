@@ -12,9 +12,6 @@ use crate::tensor::{DType, Tensor, layout};
 use rustc_hash::FxHashMap;
 use std::sync::LazyLock;
 
-/// A kind and its kernel.
-pub type Row = (&'static str, Kernel);
-
 /// The kernels of a kind, and the use of their result.
 #[derive(Clone, Copy, Default)]
 pub struct Found {

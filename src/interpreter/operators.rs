@@ -4,7 +4,7 @@
 //! Kernels read operands by their names in the schema, so that one kernel serves all overloads and
 //! versions. In-place kinds and kinds with `out` need no row: see [`library`](super::library).
 
-use super::library::Row;
+use super::call::Row;
 
 pub mod activations;
 pub mod adjoints;

@@ -1,7 +1,7 @@
 //! The reason why a run ended early.
 
 use crate::ir::{Graph, Node};
-use crate::tensor::layout::TensorError;
+use crate::tensor::layout::{Fault, TensorError};
 use crate::text::{PrintOptions, Printer};
 use std::fmt;
 
@@ -93,7 +93,7 @@ fn printed(graph: &Graph, node: Node) -> String {
 
 impl From<TensorError> for Stop {
     fn from(error: TensorError) -> Stop {
-        let class = if error.0.starts_with("Dimension out of range") { "IndexError" } else { "RuntimeError" };
+        let class = if error.1 == Fault::OutOfRange { "IndexError" } else { "RuntimeError" };
         Stop::raised_as(class, error.0)
     }
 }

@@ -6,7 +6,7 @@
 //! never visit the nodes concerned. Where a pass panics over a graph with such nodes, the graph is
 //! rejected, too; where it panics over any other graph, that is a bug of the pass.
 
-use super::runner::RunError;
+use super::run_error::RunError;
 use crate::ir::Graph;
 use crate::ops::operator;
 use crate::ops::rules::Carries;
@@ -38,8 +38,7 @@ pub(super) fn doubts(graph: &Graph, callees: &BTreeMap<String, Graph>) -> Result
             return Err(RunError::Unfit { pass: None, report });
         }
     }
-    let about_names = |message: &str| message.ends_with("is defined again");
-    let kept = report.warnings().filter(|finding| !about_names(&finding.message)).take(KEPT);
+    let kept = report.warnings().filter(|finding| !finding.is_about_name).take(KEPT);
     let told = kept.map(|finding| match &finding.note {
         Some(note) => format!("  {}\n    note: {note}\n", finding.message),
         None => format!("  {}\n", finding.message),

@@ -2,11 +2,10 @@
 
 use super::context::{PassContext, Session};
 use super::fitness;
-use super::info::PassError;
 use super::pipeline::{Pipeline, Side, Stage, Step};
+use super::run_error::RunError;
 use crate::ir::{Graph, Node};
 use crate::symbol::{attr, prim};
-use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::{Duration, Instant};
 
@@ -40,71 +39,6 @@ pub trait Observer {
         Ok(())
     }
 }
-
-/// Why a pipeline stopped.
-#[derive(Debug)]
-pub enum RunError {
-    /// A pass could not meet a request.
-    Pass {
-        /// Its short name.
-        pass: &'static str,
-        /// Its error.
-        error: PassError,
-    },
-    /// The graph is broken after a pass: our bug.
-    Broken {
-        /// Short name of the pass.
-        pass: &'static str,
-        /// The findings, drawn into the graph.
-        report: String,
-    },
-    /// Passes cannot run over this graph.
-    Unfit {
-        /// Short name of the pass that failed; none when no pass can run.
-        pass: Option<&'static str>,
-        /// The problems of the graph.
-        report: String,
-    },
-    /// A fixpoint makes the graph larger and larger.
-    Exploded {
-        /// The number of nodes.
-        nodes: usize,
-        /// The maximal number of nodes.
-        most: usize,
-    },
-    /// The deadline has passed.
-    Late,
-    /// An observer gave up.
-    Stopped(String),
-    /// An observer could not write its output.
-    Unwritable(String),
-}
-
-impl fmt::Display for RunError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            RunError::Pass { pass, error } => {
-                write!(f, "{pass}: {error}")?;
-                error.at.as_ref().map_or(Ok(()), |node| write!(f, "\n  at {node}"))?;
-                error.help.as_ref().map_or(Ok(()), |help| write!(f, "\n  help: {help}"))
-            }
-            RunError::Broken { pass, report } => write!(f, "the graph is broken after {pass}\n{report}"),
-            RunError::Unfit { pass: None, report } => write!(f, "passes cannot run over a broken graph\n{report}"),
-            RunError::Unfit { pass: Some(pass), report } => write!(f, "{pass} cannot run over this graph\n{report}"),
-            RunError::Exploded { nodes, most } => {
-                write!(
-                    f,
-                    "`fixpoint` has made a graph of {nodes} nodes, more than the limit of {most}, and does not \
-                     terminate; use `{{max=N}}`, or fewer passes"
-                )
-            }
-            RunError::Late => f.write_str("the passes did not end within the time limit"),
-            RunError::Stopped(why) | RunError::Unwritable(why) => f.write_str(why),
-        }
-    }
-}
-
-impl std::error::Error for RunError {}
 
 /// Runs a pipeline over a graph, if passes can run over it.
 ///
@@ -211,17 +145,18 @@ fn run_inside(
 
 /// Runs the function of a pass. A panic over a graph with verifier warnings is a refusal of that
 /// graph.
-fn attempt(graph: &mut Graph, stage: &Stage, session: &mut Session) -> Result<Result<(), PassError>, RunError> {
+fn attempt(graph: &mut Graph, stage: &Stage, session: &mut Session) -> Result<(), RunError> {
+    let pass = stage.pass.name;
     let work = || {
         let mut cx = PassContext::new(stage, session, graph);
         let result = (stage.pass.run)(graph, &mut cx);
         cx.finish(graph);
-        result
+        result.map_err(|error| RunError::Pass { pass, error })
     };
     // The graph is not used any more after a failure: all callers discard it.
-    catch_unwind(AssertUnwindSafe(work)).or_else(|payload| match session.doubts.is_empty() {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| match session.doubts.is_empty() {
         true => resume_unwind(payload),
-        false => Err(RunError::Unfit { pass: Some(stage.pass.name), report: session.doubts.concat() }),
+        false => Err(RunError::Unfit { pass: Some(pass), report: session.doubts.concat() }),
     })
 }
 
@@ -245,13 +180,13 @@ fn run_pass(
         observer.before(&run, graph)?;
     }
     let (before, start) = (graph.epoch(), Instant::now());
-    let result = attempt(graph, stage, session)?;
-    if session.is_late() {
+    let result = attempt(graph, stage, session);
+    if session.is_late() && !matches!(result, Err(RunError::Unfit { .. })) {
         return Err(RunError::Late);
     }
+    result?;
     run.time = start.elapsed();
     run.changed = graph.epoch() != before;
-    result.map_err(|error| RunError::Pass { pass: pass.name, error })?;
     if !session.ran.contains(&pass.name) {
         session.ran.push(pass.name);
     }

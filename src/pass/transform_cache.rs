@@ -17,7 +17,7 @@
 use super::entry_text::{self, Unreadable, file_name, key_of};
 use super::pipeline::Pipeline;
 use super::recording::{Marks, Recording};
-use super::runner::RunError;
+use super::run_error::RunError;
 use crate::ir::{Blueprint, Detail, Graph, GraphWords, Sources, Unrepeatable};
 use crate::text::{PrintOptions, print};
 use rustc_hash::FxHashMap;

@@ -8,9 +8,21 @@ use std::fmt;
 /// Sizes or strides in elements, one per dimension.
 pub type Dims = SmallVec<[i64; 6]>;
 
-/// The reason why an operation on tensors is refused, in PyTorch's words if it has any.
+/// The reason why an operation on tensors is refused, in PyTorch's words if it has any; and what is
+/// wrong, as far as callers distinguish it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TensorError(pub String);
+pub struct TensorError(pub String, pub Fault);
+
+/// What is wrong with an operation on tensors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// There is no such dimension: an `IndexError` in PyTorch.
+    OutOfRange,
+    /// A dimension is named twice.
+    Repeated,
+    /// Anything else.
+    Other,
+}
 
 impl fmt::Display for TensorError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -25,7 +37,7 @@ pub type Result<T> = std::result::Result<T, TensorError>;
 
 /// Refuses with a message.
 pub fn refuse<T>(message: impl Into<String>) -> Result<T> {
-    Err(TensorError(message.into()))
+    Err(TensorError(message.into(), Fault::Other))
 }
 
 /// The number of elements of a shape.
@@ -133,7 +145,8 @@ pub fn wrap(dim: i64, rank: usize) -> Result<usize> {
     if (-n..n).contains(&dim) {
         return Ok(dim.rem_euclid(n) as usize);
     }
-    refuse(format!("Dimension out of range (expected to be in range of [{}, {}], but got {dim})", -n, n - 1))
+    let message = format!("Dimension out of range (expected to be in range of [{}, {}], but got {dim})", -n, n - 1);
+    Err(TensorError(message, Fault::OutOfRange))
 }
 
 /// Several dimensions, which must be distinct.
@@ -142,7 +155,8 @@ pub fn wrap_all(dims: &[i64], rank: usize) -> Result<Vec<usize>> {
     for &dim in dims {
         let dim = wrap(dim, rank)?;
         if wrapped.contains(&dim) {
-            return refuse(format!("dim {dim} appears multiple times in the list of dims"));
+            let message = format!("dim {dim} appears multiple times in the list of dims");
+            return Err(TensorError(message, Fault::Repeated));
         }
         wrapped.push(dim);
     }

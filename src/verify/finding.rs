@@ -54,6 +54,8 @@ pub struct Finding {
     pub at: Place,
     /// The problem, without a full stop.
     pub message: String,
+    /// Whether it is only about the name of a value, which no pass reads.
+    pub is_about_name: bool,
     /// A further fact about it.
     pub note: Option<String>,
     /// The remedy.
@@ -72,6 +74,22 @@ impl Finding {
         self.help = Some(text.into());
         self
     }
+}
+
+/// A finding about all nodes of one operator and types.
+pub(super) struct Complaint {
+    pub(super) part: Part,
+    pub(super) message: String,
+    pub(super) note: Option<String>,
+    pub(super) help: Option<String>,
+}
+
+/// The part of a node that it refers to.
+#[derive(Clone, Copy)]
+pub(super) enum Part {
+    Node,
+    Operand(usize),
+    Output(usize),
 }
 
 /// All findings about a graph.
@@ -181,7 +199,7 @@ impl Sink<'_, '_> {
         let source = self.graph.origin_location(spot.node(self.graph));
         let source = source.map(|text| String::from_utf8_lossy(text).into_owned());
         let at = Place { section: self.section, spot };
-        self.findings.push(Finding { severity, at, message, note: None, help: None, source });
+        self.findings.push(Finding { severity, at, message, is_about_name: false, note: None, help: None, source });
         self.findings.last_mut().expect("a finding was just added")
     }
 

@@ -1,6 +1,6 @@
 //! Unknown operators that look like misspellings.
 
-use super::typing::{Complaint, Part};
+use super::finding::{Complaint, Part};
 use crate::ops::{Operator, names_section, nearby};
 use std::cell::Cell;
 

@@ -225,6 +225,7 @@ impl<'g, 'r> Walk<'g, 'r> {
         let name = self.sink.name(value);
         let spot = Spot::Output(node, self.graph.output_index(value));
         let finding = self.sink.warning(spot, format!("{name} is defined again"));
+        finding.is_about_name = true;
         finding.note("later uses refer to this definition, as in PyTorch");
     }
 

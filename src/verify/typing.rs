@@ -5,7 +5,7 @@
 //! types match if a value could be of both. The findings about a node depend on its kind and the
 //! types alone and are cached by them: a graph of a million nodes has a few hundred combinations.
 
-use super::finding::{Sink, Spot, counted};
+use super::finding::{Complaint, Part, Sink, Spot, counted};
 use super::misspelling::Misspellings;
 use crate::ir::{Block, Node, Value};
 use crate::ops::Operator;
@@ -43,22 +43,6 @@ struct Row {
     operands: usize,
     outputs: usize,
     complaints: Box<[Complaint]>,
-}
-
-/// A finding that applies to all of them.
-pub(super) struct Complaint {
-    pub(super) part: Part,
-    pub(super) message: String,
-    pub(super) note: Option<String>,
-    pub(super) help: Option<String>,
-}
-
-/// The part of a node that it refers to.
-#[derive(Clone, Copy)]
-pub(super) enum Part {
-    Node,
-    Operand(usize),
-    Output(usize),
 }
 
 impl Default for TypeTable {

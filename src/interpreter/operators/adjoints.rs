@@ -2,9 +2,8 @@
 
 use super::elements::{add, check, like, multiply, same, sum_to};
 use super::softmax::from_rows;
-use crate::interpreter::call::{Answer, Call, one, several};
+use crate::interpreter::call::{Answer, Call, Row, one, several};
 use crate::interpreter::ivalue::IValue;
-use crate::interpreter::library::Row;
 use crate::interpreter::stop::Stop;
 use crate::ir::Attribute;
 use crate::symbol::attr;

@@ -3,8 +3,7 @@
 use super::elements::{add, apply, by_kind, check, floats, like, multiply, same};
 use super::linear_algebra::{Base, matmul, product};
 use super::softmax::{rowwise, safe_softmax};
-use crate::interpreter::call::{Answer, Call, one, several};
-use crate::interpreter::library::Row;
+use crate::interpreter::call::{Answer, Call, Row, one, several};
 use crate::interpreter::stop::Stop;
 use crate::tensor::blocks::map3;
 use crate::tensor::{DType, Scalar, Tensor, layout};

@@ -8,9 +8,8 @@
 //! ```
 
 use super::structure::conforms;
-use crate::interpreter::call::{Answer, Call, one, several};
+use crate::interpreter::call::{Answer, Call, Row, one, several};
 use crate::interpreter::ivalue::IValue;
-use crate::interpreter::library::Row;
 use crate::interpreter::stop::Stop;
 use crate::ir::Attribute;
 use crate::symbol::attr;

@@ -2,9 +2,9 @@
 
 use super::operands::comparison;
 use super::pointwise::{not_implemented, self_of};
-use crate::interpreter::call::{Answer, Call, one};
+use crate::interpreter::call::{Answer, Call, Row, one};
 use crate::interpreter::ivalue::IValue;
-use crate::interpreter::library::{Row, write_into};
+use crate::interpreter::library::write_into;
 use crate::tensor::blocks::{Types, map1};
 use crate::tensor::{C128, DType, Kind};
 

@@ -2,10 +2,9 @@
 
 use super::scalars::{equal, order};
 use super::structure::wrapped;
-use crate::interpreter::call::{Answer, Call, Outs, one};
+use crate::interpreter::call::{Answer, Call, Outs, Row, one};
 use crate::interpreter::environment::Release;
 use crate::interpreter::ivalue::{Dict, IValue, Key, List};
-use crate::interpreter::library::Row;
 use crate::interpreter::shown_values::to_str;
 use crate::interpreter::stop::Stop;
 use std::rc::Rc;

@@ -2,9 +2,8 @@
 
 use super::pointwise::self_of;
 use super::views::formatted;
-use crate::interpreter::call::{Answer, Call, one};
+use crate::interpreter::call::{Answer, Call, Row, one};
 use crate::interpreter::ivalue::IValue;
-use crate::interpreter::library::Row;
 use crate::interpreter::stop::Stop;
 use crate::tensor::promotion::{Promotion, join};
 use crate::tensor::{DType, Device, Precision, Tensor};

@@ -6,9 +6,8 @@
 
 use super::elements::{by_kind, check, placed};
 use super::spatial::{Axis, LARGEST, Window, parameter, runs, sizes, volume, window};
-use crate::interpreter::call::{Answer, Call, one, several};
+use crate::interpreter::call::{Answer, Call, Row, one, several};
 use crate::interpreter::ivalue::IValue;
-use crate::interpreter::library::Row;
 use crate::interpreter::stop::Stop;
 use crate::tensor::buffer::Typed;
 use crate::tensor::gemm::{self, Matrix, Real, Ring};

@@ -2,8 +2,7 @@
 
 use super::elements::{by_kind, check, floats, like};
 use super::pointwise::not_implemented;
-use crate::interpreter::call::{Answer, Call, one};
-use crate::interpreter::library::Row;
+use crate::interpreter::call::{Answer, Call, Row, one};
 use crate::interpreter::stop::Stop;
 use crate::tensor::buffer::Wide;
 use crate::tensor::gemm::Ring;

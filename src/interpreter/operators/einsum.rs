@@ -2,8 +2,7 @@
 
 use super::elements::{check, sum_over};
 use super::linear_algebra::product;
-use crate::interpreter::call::{Answer, Call, one};
-use crate::interpreter::library::Row;
+use crate::interpreter::call::{Answer, Call, Row, one};
 use crate::interpreter::stop::Stop;
 use crate::tensor::{Tensor, layout};
 

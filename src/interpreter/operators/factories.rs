@@ -3,10 +3,9 @@
 use super::picking::check_fits;
 use super::pointwise::self_of;
 use super::views::formatted;
-use crate::interpreter::call::{Answer, Call, one};
+use crate::interpreter::call::{Answer, Call, Row, one};
 use crate::interpreter::environment::Release;
 use crate::interpreter::ivalue::IValue;
-use crate::interpreter::library::Row;
 use crate::interpreter::stop::Stop;
 use crate::tensor::buffer::Buffer;
 use crate::tensor::promotion::{join, of_scalar};

@@ -5,8 +5,7 @@
 
 use super::elements::{check, like};
 use super::picking::coordinates;
-use crate::interpreter::call::{Answer, Call, one, several};
-use crate::interpreter::library::Row;
+use crate::interpreter::call::{Answer, Call, Row, one, several};
 use crate::interpreter::stop::Stop;
 use crate::tensor::{DType, Scalar, Tensor, layout};
 

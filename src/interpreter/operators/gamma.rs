@@ -2,8 +2,7 @@
 
 use super::elements::check;
 use super::pointwise::floats_of;
-use crate::interpreter::call::{Answer, Call};
-use crate::interpreter::library::Row;
+use crate::interpreter::call::{Answer, Call, Row};
 use std::f64::consts::PI;
 
 /// The kernel table.

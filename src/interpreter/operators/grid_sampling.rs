@@ -6,9 +6,8 @@
 //! position, for the backward operators.
 
 use super::elements::{check, floats, like};
-use crate::interpreter::call::{Answer, Call, one, several};
+use crate::interpreter::call::{Answer, Call, Row, one, several};
 use crate::interpreter::ivalue::IValue;
-use crate::interpreter::library::Row;
 use crate::interpreter::stop::Stop;
 use crate::tensor::{Tensor, layout};
 use smallvec::SmallVec;

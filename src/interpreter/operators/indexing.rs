@@ -9,10 +9,10 @@ use super::picking::{
 use super::pointwise::c_name;
 use super::scattering::{dimensioned, gathered};
 use super::views::{diagonal_of, expanded, selected, sliced, strided};
-use crate::interpreter::call::{Answer, Call, one};
+use crate::interpreter::call::{Answer, Call, Row, one};
 use crate::interpreter::environment::Release;
 use crate::interpreter::ivalue::IValue;
-use crate::interpreter::library::{Row, refuse_overlap};
+use crate::interpreter::library::refuse_overlap;
 use crate::interpreter::stop::Stop;
 use crate::tensor::gemm::Ring;
 use crate::tensor::layout::{self, Dims};

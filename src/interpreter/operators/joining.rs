@@ -3,9 +3,8 @@
 use super::elements::{by_kind, like, placed};
 use super::views::expanded;
 use crate::interpreter::Release;
-use crate::interpreter::call::{Answer, Call, Outs, one};
+use crate::interpreter::call::{Answer, Call, Outs, Row, one};
 use crate::interpreter::ivalue::IValue;
-use crate::interpreter::library::Row;
 use crate::interpreter::stop::Stop;
 use crate::ir::Attribute;
 use crate::symbol::attr;

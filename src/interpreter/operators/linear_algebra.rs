@@ -6,10 +6,9 @@
 
 use super::elements::{add, by_kind, check, like, multiply, placed, subtract};
 use super::norms::norm_over;
-use crate::interpreter::call::{Answer, Call, one, several};
+use crate::interpreter::call::{Answer, Call, Row, one, several};
 use crate::interpreter::environment::Release;
 use crate::interpreter::ivalue::IValue;
-use crate::interpreter::library::Row;
 use crate::interpreter::stop::Stop;
 use crate::ir::Attribute;
 use crate::symbol::Symbol;

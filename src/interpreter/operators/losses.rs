@@ -5,9 +5,8 @@
 use super::elements::{apply, check, floats, like, same};
 use super::linear_algebra::distance;
 use super::softmax::log_softmax_over;
-use crate::interpreter::call::{Answer, Call, one, several};
+use crate::interpreter::call::{Answer, Call, Row, one, several};
 use crate::interpreter::environment::Release;
-use crate::interpreter::library::Row;
 use crate::interpreter::stop::Stop;
 use crate::tensor::blocks::{Rows, Types, map, map2};
 use crate::tensor::promotion::result_type;

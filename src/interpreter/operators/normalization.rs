@@ -5,10 +5,9 @@
 //! divided by one less.
 
 use super::elements::{check, floats, like};
-use crate::interpreter::call::{Answer, Call, one, several};
+use crate::interpreter::call::{Answer, Call, Row, one, several};
 use crate::interpreter::environment::Release;
 use crate::interpreter::ivalue::IValue;
-use crate::interpreter::library::Row;
 use crate::interpreter::stop::Stop;
 use crate::tensor::blocks::Rows;
 use crate::tensor::{DType, Tensor};

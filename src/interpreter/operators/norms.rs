@@ -1,8 +1,7 @@
 //! Norms of vectors, and those of matrices that are sums.
 
 use super::elements::{check, like, reduced};
-use crate::interpreter::call::{Answer, Call, one};
-use crate::interpreter::library::Row;
+use crate::interpreter::call::{Answer, Call, Row, one};
 use crate::interpreter::stop::Stop;
 use crate::tensor::blocks::Rows;
 use crate::tensor::{C128, DType, Tensor, layout};

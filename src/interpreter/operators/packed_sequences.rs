@@ -2,8 +2,7 @@
 //! enough, longest sequence first.
 
 use super::elements::{check, like};
-use crate::interpreter::call::{Answer, Call, several};
-use crate::interpreter::library::Row;
+use crate::interpreter::call::{Answer, Call, Row, several};
 use crate::interpreter::stop::Stop;
 use crate::tensor::{DType, Tensor, layout};
 

@@ -2,8 +2,7 @@
 
 use super::elements::{check, placed};
 use super::picking::check_fits;
-use crate::interpreter::call::{Answer, Call, one};
-use crate::interpreter::library::Row;
+use crate::interpreter::call::{Answer, Call, Row, one};
 use crate::interpreter::stop::Stop;
 use crate::tensor::{Scalar, Tensor, layout};
 

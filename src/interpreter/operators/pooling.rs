@@ -2,8 +2,7 @@
 
 use super::elements::{check, like};
 use super::spatial::{Axis, Window, check_image, parameter, resized, sizes, volume, window};
-use crate::interpreter::call::{Answer, Call, one, several};
-use crate::interpreter::library::Row;
+use crate::interpreter::call::{Answer, Call, Row, one, several};
 use crate::interpreter::stop::Stop;
 use crate::tensor::buffer::Wide;
 use crate::tensor::{DType, Tensor, layout};

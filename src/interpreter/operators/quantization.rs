@@ -6,9 +6,8 @@
 use super::elements::{check, placed};
 use super::memory_order::laid;
 use super::quantized_functions::{plus, times};
-use crate::interpreter::call::{Answer, Call, Kernel, Outs, one, several};
+use crate::interpreter::call::{Answer, Call, Kernel, Outs, Row, one, several};
 use crate::interpreter::ivalue::IValue;
-use crate::interpreter::library::Row;
 use crate::interpreter::stop::Stop;
 use crate::tensor::quantizer::{chosen, clamped};
 use crate::tensor::{DType, Precision, Quantizer, Tensor, layout};

@@ -7,9 +7,8 @@
 use super::elements::check;
 use super::quantization::{dequantized, like_first, of_integers, of_tensor};
 use super::quantized_layers::{object, quantized_operand};
-use crate::interpreter::call::{Answer, Call, one};
+use crate::interpreter::call::{Answer, Call, Row, one};
 use crate::interpreter::ivalue::IValue;
-use crate::interpreter::library::Row;
 use crate::interpreter::stop::Stop;
 use crate::tensor::quantizer::clamped;
 use crate::tensor::{DType, Precision, Quantizer, Tensor, layout};

@@ -7,9 +7,8 @@
 
 use super::elements::check;
 use super::quantization::{chosen_for, of_integers, of_tensor};
-use crate::interpreter::call::{Answer, Call, one};
+use crate::interpreter::call::{Answer, Call, Row, one};
 use crate::interpreter::ivalue::{IValue, Object};
-use crate::interpreter::library::Row;
 use crate::interpreter::stop::Stop;
 use crate::symbol::Symbol;
 use crate::tensor::quantizer::{clamped, quantized};

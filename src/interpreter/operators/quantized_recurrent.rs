@@ -7,9 +7,8 @@
 use super::elements::check;
 use super::quantization::dequantized;
 use super::quantized_layers::{Packed, dynamic_product, object};
-use crate::interpreter::call::{Answer, Call, one, several};
+use crate::interpreter::call::{Answer, Call, Row, one, several};
 use crate::interpreter::ivalue::IValue;
-use crate::interpreter::library::Row;
 use crate::interpreter::stop::Stop;
 use crate::tensor::{DType, Precision, Tensor, layout};
 

@@ -2,9 +2,8 @@
 
 use super::elements::{by_kind, like};
 use super::picking::{mapped, place};
-use crate::interpreter::call::{Answer, Call, one};
+use crate::interpreter::call::{Answer, Call, Row, one};
 use crate::interpreter::ivalue::IValue;
-use crate::interpreter::library::Row;
 use crate::interpreter::stop::Stop;
 use crate::tensor::layout::{self, Dims, wrap, wrap_all};
 use crate::tensor::{DType, Tensor};

@@ -6,9 +6,8 @@
 
 use super::elements::{add, check, floats, like, multiply};
 use super::linear_algebra::affine;
-use crate::interpreter::call::{Answer, Call, several};
+use crate::interpreter::call::{Answer, Call, Row, several};
 use crate::interpreter::ivalue::IValue;
-use crate::interpreter::library::Row;
 use crate::interpreter::stop::Stop;
 use crate::tensor::{Tensor, layout};
 

@@ -2,9 +2,8 @@
 
 use super::elements::{by_kind, like, reduced as reduced_shape, sum_to};
 use super::picking::Number;
-use crate::interpreter::call::{Answer, Call, one, several};
+use crate::interpreter::call::{Answer, Call, Row, one, several};
 use crate::interpreter::environment::Release;
-use crate::interpreter::library::Row;
 use crate::interpreter::stop::Stop;
 use crate::tensor::blocks::{Rows, Types, map2};
 use crate::tensor::buffer::Wide;

@@ -5,10 +5,9 @@
 //! for every position, and the dimensions are resampled one after another.
 
 use super::elements::{check, like};
-use crate::interpreter::call::{Answer, Call, one};
+use crate::interpreter::call::{Answer, Call, Row, one};
 use crate::interpreter::environment::Release;
 use crate::interpreter::ivalue::IValue;
-use crate::interpreter::library::Row;
 use crate::interpreter::stop::Stop;
 use crate::tensor::{Scalar, Tensor, layout};
 

@@ -3,9 +3,8 @@
 //! distributions.
 
 use super::elements::{check, floats, like, placed, same};
-use crate::interpreter::call::{Answer, Call, one, several};
+use crate::interpreter::call::{Answer, Call, Row, one, several};
 use crate::interpreter::ivalue::IValue;
-use crate::interpreter::library::Row;
 use crate::interpreter::random::Philox;
 use crate::interpreter::stop::Stop;
 use crate::tensor::blocks::{Rows, map1, map2, map3};

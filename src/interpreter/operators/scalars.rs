@@ -3,10 +3,9 @@
 //! Integers have 64 bits and wrap. The overload determines the type of the result: `aten::floor` of
 //! a float is an int, `aten::pow` of two ints is a float unless the overload declares otherwise.
 
-use crate::interpreter::call::{Answer, Call, one};
+use crate::interpreter::call::{Answer, Call, Row, one};
 use crate::interpreter::environment::Release;
 use crate::interpreter::ivalue::IValue;
-use crate::interpreter::library::Row;
 use crate::interpreter::stop::Stop;
 use crate::tensor::{C128, Kind, Scalar};
 use crate::types::{Simple, TypeKind};

@@ -3,8 +3,7 @@
 use super::elements::{by_kind, like, placed};
 use super::picking::Number;
 use super::pointwise::not_implemented;
-use crate::interpreter::call::{Answer, Call, one, several};
-use crate::interpreter::library::Row;
+use crate::interpreter::call::{Answer, Call, Row, one, several};
 use crate::interpreter::stop::Stop;
 use crate::tensor::blocks::Rows;
 use crate::tensor::buffer::Wide;

@@ -3,8 +3,7 @@
 use super::elements::{by_kind, like};
 use super::picking::{Number, changed, check_fits, coordinates, index_error, mapped, picked, place, wrapped};
 use super::views::expanded;
-use crate::interpreter::call::{Answer, Call, one};
-use crate::interpreter::library::Row;
+use crate::interpreter::call::{Answer, Call, Row, one};
 use crate::interpreter::stop::Stop;
 use crate::tensor::gemm::Ring;
 use crate::tensor::layout::{self, Dims, wrap};

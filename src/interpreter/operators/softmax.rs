@@ -1,8 +1,7 @@
 //! Softmax and variants.
 
 use super::elements::{floats, like};
-use crate::interpreter::call::{Answer, Call, one};
-use crate::interpreter::library::Row;
+use crate::interpreter::call::{Answer, Call, Row, one};
 use crate::interpreter::stop::Stop;
 use crate::tensor::blocks::Rows;
 use crate::tensor::{DType, Tensor, layout};

@@ -3,8 +3,7 @@
 use super::gamma::tail_sum;
 use super::operands::{both, common, operand};
 use super::pointwise::{erfinv, floats_of, not_implemented, self_of};
-use crate::interpreter::call::{Answer, Call, one};
-use crate::interpreter::library::Row;
+use crate::interpreter::call::{Answer, Call, Row, one};
 use crate::interpreter::stop::Stop;
 use crate::tensor::DType;
 use crate::tensor::blocks::Types;

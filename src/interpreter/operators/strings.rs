@@ -1,9 +1,8 @@
 //! Strings, with Python's semantics.
 
 use super::{percent_format, structure::wrapped};
-use crate::interpreter::call::{Answer, Call, one};
+use crate::interpreter::call::{Answer, Call, Row, one};
 use crate::interpreter::ivalue::IValue;
-use crate::interpreter::library::Row;
 use crate::interpreter::shown_values::to_str;
 use crate::interpreter::stop::Stop;
 

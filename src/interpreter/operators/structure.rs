@@ -1,8 +1,7 @@
 //! Structural operators: tuples, lists, attributes, type checks, printing, raising.
 
-use crate::interpreter::call::{Answer, Call, Outs, one, several};
+use crate::interpreter::call::{Answer, Call, Outs, Row, one, several};
 use crate::interpreter::ivalue::{IValue, Object};
-use crate::interpreter::library::Row;
 use crate::interpreter::literal_values;
 use crate::interpreter::shown_values::to_str;
 use crate::interpreter::stop::{Exception, Reason, Stop};

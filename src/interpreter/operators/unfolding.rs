@@ -3,8 +3,7 @@
 
 use super::elements::{by_kind, check, like};
 use super::spatial::{Axis, Window, parameter, runs, volume, window};
-use crate::interpreter::call::{Answer, Call, one};
-use crate::interpreter::library::Row;
+use crate::interpreter::call::{Answer, Call, Row, one};
 use crate::interpreter::stop::Stop;
 use crate::tensor::gemm::Ring;
 use crate::tensor::{Tensor, layout};

@@ -2,12 +2,11 @@
 
 use super::elements::{like, placed};
 use super::picking::{index_error, wrapped};
-use crate::interpreter::call::{Answer, Call, one};
+use crate::interpreter::call::{Answer, Call, Row, one};
 use crate::interpreter::environment::Release;
 use crate::interpreter::ivalue::IValue;
-use crate::interpreter::library::Row;
 use crate::interpreter::stop::Stop;
-use crate::tensor::layout::{self, Dims, wrap, wrap_all};
+use crate::tensor::layout::{self, Dims, Fault, wrap, wrap_all};
 use crate::tensor::{C128, DType, Tensor};
 
 /// The kernel table.
@@ -233,9 +232,9 @@ fn permute(call: &Call<'_>) -> Answer {
             dims.len()
         )));
     }
-    let order = wrap_all(&dims, x.rank()).map_err(|error| match error.0.contains("multiple times") {
-        true => Stop::raised("permute(): duplicate dims are not allowed."),
-        false => error.into(),
+    let order = wrap_all(&dims, x.rank()).map_err(|error| match error.1 {
+        Fault::Repeated => Stop::raised("permute(): duplicate dims are not allowed."),
+        _ => error.into(),
     })?;
     one(x.permute(&order))
 }

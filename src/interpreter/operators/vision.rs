@@ -1,9 +1,8 @@
 //! Operators of torchvision. They have no schema here, so operands are read by position.
 
 use super::elements::{check, floats, like};
-use crate::interpreter::call::{Answer, Call, one};
+use crate::interpreter::call::{Answer, Call, Row, one};
 use crate::interpreter::ivalue::IValue;
-use crate::interpreter::library::Row;
 use crate::interpreter::stop::Stop;
 use crate::tensor::{DType, Tensor, layout};
 

@@ -2,10 +2,9 @@
 
 use super::operands::{common, computed_with, operand, operand_scalar};
 use super::pointwise::{c_name, not_implemented, self_of};
-use crate::interpreter::call::{Answer, Call, one};
+use crate::interpreter::call::{Answer, Call, Row, one};
 use crate::interpreter::environment::Release;
 use crate::interpreter::ivalue::IValue;
-use crate::interpreter::library::Row;
 use crate::interpreter::stop::Stop;
 use crate::tensor::blocks::{Types, map2, map3};
 use crate::tensor::buffer::Wide;

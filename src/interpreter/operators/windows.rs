@@ -1,7 +1,6 @@
 //! Window functions for signals.
 
-use crate::interpreter::call::{Answer, Call, one};
-use crate::interpreter::library::Row;
+use crate::interpreter::call::{Answer, Call, Row, one};
 use crate::interpreter::stop::Stop;
 use crate::tensor::layout;
 use std::f64::consts::TAU;

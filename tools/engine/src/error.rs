@@ -79,6 +79,71 @@ impl Kind {
     }
 }
 
+/// Why work ended before it had a result.
+#[derive(Debug)]
+pub enum Stopped {
+    /// Options, files, the graph or passes do not fit: there is nothing to show.
+    Misuse(Error),
+    /// The program raised an exception, or cannot be run further: a result like any other.
+    Raised(Stop),
+    /// The limit on steps or time was reached.
+    OutOfBudget(Stop),
+    /// Passes stopped.
+    Passes(RunError),
+    /// A bug of `jitopt`: the message of a panic.
+    Internal(String),
+}
+
+impl Stopped {
+    /// The end of a run, which is shown with what the run printed; everything else is an error.
+    ///
+    /// # Errors
+    /// What was not a run.
+    pub fn into_stop(self) -> Result<Stop, Error> {
+        match self {
+            Stopped::Raised(stop) | Stopped::OutOfBudget(stop) => Ok(stop),
+            other => Err(other.into()),
+        }
+    }
+
+    /// Why passes stopped, which is shown with the node at fault; everything else is an error.
+    ///
+    /// # Errors
+    /// What did not happen in passes.
+    pub fn into_run_error(self) -> Result<RunError, Error> {
+        if let Stopped::Passes(error) = self { Ok(error) } else { Err(self.into()) }
+    }
+}
+
+impl From<Error> for Stopped {
+    fn from(error: Error) -> Stopped {
+        Stopped::Misuse(error)
+    }
+}
+
+impl From<Stop> for Stopped {
+    fn from(stop: Stop) -> Stopped {
+        if let Reason::Budget(_) = stop.reason { Stopped::OutOfBudget(stop) } else { Stopped::Raised(stop) }
+    }
+}
+
+impl From<RunError> for Stopped {
+    fn from(error: RunError) -> Stopped {
+        Stopped::Passes(error)
+    }
+}
+
+impl From<Stopped> for Error {
+    fn from(stopped: Stopped) -> Error {
+        match stopped {
+            Stopped::Misuse(error) => error,
+            Stopped::Raised(stop) | Stopped::OutOfBudget(stop) => Error::new(Kind::of_stop(&stop), stop.to_string()),
+            Stopped::Passes(error) => Error::new(Kind::of(&error), error.to_string()),
+            Stopped::Internal(message) => Error::new(Kind::Bug, format!("a bug in jitopt: {message}")),
+        }
+    }
+}
+
 /// Refuses options or files.
 pub(crate) fn refuse<T>(message: impl fmt::Display) -> Result<T, Error> {
     Err(Error::new(Kind::Misuse, message.to_string()))

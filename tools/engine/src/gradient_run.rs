@@ -1,6 +1,6 @@
 //! Differentiates a whole graph and runs the forward and backward graphs.
 
-use crate::error::{Error, refuse};
+use crate::error::{Error, Stopped, refuse};
 use crate::given_values::{Given, beside, read_tensors};
 use crate::onlooker::Onlooker;
 use crate::options::RunOptions;
@@ -193,11 +193,10 @@ pub(crate) fn run<'o>(
     let bound = copied(&env.bindings.borrow(), env.precision);
     let mut run =
         Run { args, path, pipeline, backend, env, bound, stats: BTreeMap::new(), is_whole: false, is_derived: false };
-    let ran = run.all(graph, &inputs, &leaves, &given, workspace)?;
     let wanted = |leaf: &Leaf<'_>| leaf.value.tensor().is_some_and(is_real) && leaf.is_wanted;
-    let (whole, gradients) = match ran {
+    let (whole, gradients) = match run.all(graph, &inputs, &leaves, &given, workspace) {
         Ok((whole, gradients)) => (Ok(whole), gradients),
-        Err(stop) => (Err(stop), Vec::new()),
+        Err(stopped) => (Err(stopped.into_stop()?), Vec::new()),
     };
     let found = leaves.iter().zip(gradients).filter(|(leaf, _)| wanted(leaf));
     let found = found.map(|(leaf, gradient)| (leaf.key.clone(), leaf.value.clone(), gradient)).collect();
@@ -214,7 +213,6 @@ fn copied(bound: &BTreeMap<String, IValue>, precision: Precision) -> BTreeMap<St
 
 impl Run<'_> {
     /// Derives both graphs and runs them; reports side effects.
-    #[allow(clippy::type_complexity, reason = "a refusal is a mistake of the user, a stop a result")]
     fn all(
         &mut self,
         graph: Graph,
@@ -222,21 +220,17 @@ impl Run<'_> {
         leaves: &[Leaf<'_>],
         given: &Given,
         workspace: &mut Workspace<'_>,
-    ) -> Result<Result<(IValue, Vec<IValue>), Stop>, Error> {
+    ) -> Result<(IValue, Vec<IValue>), Stopped> {
         let types: Vec<Type> = graph.results(graph.root()).map(|result| graph.ty(result)).collect();
-        let graph = match self.without_guards(graph, inputs) {
-            Ok(graph) => graph,
-            Err(stop) => return Ok(Err(stop)),
-        };
-        let mut derived = match self.differentiated(&graph, inputs, leaves, workspace)? {
-            Ok(derived) => derived,
-            Err(stop) => return Ok(Err(stop)),
-        };
+        let graph = self.without_guards(graph, inputs)?;
+        let mut derived = self.differentiated(&graph, inputs, leaves, workspace)?;
         self.is_derived = true;
-        let ran = self.forward_and_backward(&mut derived, &types, leaves, given, workspace)?;
-        tell_side_effects(&self.env, workspace);
-        processor::tell_of_groups(self.backend.as_ref(), workspace);
-        Ok(ran)
+        let ran = self.forward_and_backward(&mut derived, &types, leaves, given, workspace);
+        if !matches!(ran, Err(Stopped::Misuse(_))) {
+            tell_side_effects(&self.env, workspace);
+            processor::tell_of_groups(self.backend.as_ref(), workspace);
+        }
+        ran
     }
 
     /// Resets the environment, so that the next run starts like the first even if that wrote to
@@ -261,14 +255,13 @@ impl Run<'_> {
 
     /// The forward and the backward graph. If inputs decide the control flow or the contents of
     /// containers, the graph is first specialised to these inputs by tracing.
-    #[allow(clippy::type_complexity, reason = "a refusal is a mistake of the user, a stop a result")]
     fn differentiated(
         &mut self,
         graph: &Graph,
         inputs: &[IValue],
         leaves: &[Leaf<'_>],
         workspace: &mut Workspace<'_>,
-    ) -> Result<Result<Derived, Stop>, Error> {
+    ) -> Result<Derived, Stopped> {
         let values: Vec<IValue> = leaves.iter().map(|leaf| leaf.value.clone()).collect();
         let before = self.stats.clone();
         let (mut is_decided, mut refused) = (has_control_flow(graph), None);
@@ -278,7 +271,7 @@ impl Run<'_> {
             is_decided = if is_prepared { has_control_flow(&prepared) } else { is_decided };
             if is_prepared && !is_decided && !hangs_on_run(&prepared, &[]) {
                 match self.split(prepared, &values, leaves, false, workspace) {
-                    Ok((both, joint, before)) => return Ok(Ok(Derived { both, traced: None, joint, before })),
+                    Ok((both, joint, before)) => return Ok(Derived { both, traced: None, joint, before }),
                     Err(why) => refused = Some(why),
                 }
             }
@@ -288,24 +281,24 @@ impl Run<'_> {
         self.apply(&mut inlined, &judging::pipeline("inline", workspace)?)?;
         let mut traced = match (trace_wanting(&inlined, &self.env, inputs, &|i| leaves[i].is_wanted), refused) {
             (Ok(traced), _) => traced,
-            (Err(_), Some(why)) => return Err(why),
-            (Err(stop), None) => return Ok(Err(stop)),
+            (Err(_), Some(why)) => return Err(why.into()),
+            (Err(stop), None) => return Err(stop.into()),
         };
         self.begin_anew();
         if is_decided {
             workspace.note("control flow depends on values; gradients are those of the branches and iterations that these inputs take");
         }
         if traced.places.is_empty() {
-            return refuse(format_args!(
+            return Ok(refuse(format_args!(
                 "`{}` returns no floating-point tensor, so there are no gradients",
                 self.path.display()
-            ));
+            ))?);
         }
         let mut written = std::mem::replace(&mut traced.graph, Graph::new());
         self.apply(&mut written, &judging::pipeline(PREPARATION, workspace)?)?;
         let values: Vec<IValue> = values.into_iter().chain(traced.held.iter().cloned()).collect();
         let (both, joint, before) = self.split(written, &values, leaves, true, workspace)?;
-        Ok(Ok(Derived { both, traced: Some(traced), joint, before }))
+        Ok(Derived { both, traced: Some(traced), joint, before })
     }
 
     /// Splits a graph without control flow into the forward and the backward graph, joined where
@@ -399,7 +392,6 @@ impl Run<'_> {
     }
 
     /// The results as the graph returns them, and a gradient for each leaf of the inputs.
-    #[allow(clippy::type_complexity, reason = "a refusal is a mistake of the user, a stop a result")]
     fn forward_and_backward(
         &mut self,
         derived: &mut Derived,
@@ -407,23 +399,19 @@ impl Run<'_> {
         leaves: &[Leaf<'_>],
         given: &Given,
         workspace: &mut Workspace<'_>,
-    ) -> Result<Result<(IValue, Vec<IValue>), Stop>, Error> {
+    ) -> Result<(IValue, Vec<IValue>), Stopped> {
         self.transform(&mut derived.both.forward)?;
         let inputs: Vec<IValue> =
             leaves.iter().map(|leaf| leaf.value.clone()).chain(derived.held().iter().cloned()).collect();
         // A joined graph needs the gradients of its results as inputs, so a run of the forward
         // graph determines their types first.
         let before = derived.joint.as_ref().map(|_| copies(&inputs, self.env.precision));
-        let forward = derived.both.forward(&mut |graph, inputs| self.execute(graph, inputs, workspace), inputs);
-        let forward = match forward {
-            Ok(forward) => forward,
-            Err(stop) => return Ok(Err(stop)),
-        };
+        let forward = derived.both.forward(&mut |graph, inputs| self.execute(graph, inputs, workspace), inputs)?;
         if forward.is_of_untold_complex_numbers() {
-            return refuse(format_args!(
+            return Ok(refuse(format_args!(
                 "`{}` computes with complex tensors that its types do not declare; gradients of complex tensors are not supported",
                 self.path.display()
-            ));
+            ))?);
         }
         let whole = derived.whole(types, &forward.results);
         let mut gradients = derived.of_computed(self.gradients_of_results(&whole, given, workspace)?);
@@ -448,11 +436,9 @@ impl Run<'_> {
         if let (Some(joint), Some(inputs)) = (&derived.joint, before) {
             self.begin_anew();
             let operands = inputs.into_iter().chain(derived.both.of_results(&gradients)).collect();
-            let ran = self.execute(joint, operands, workspace);
-            return Ok(ran.map(|results| {
-                let (computed, gradients) = derived.both.split(results);
-                (derived.whole(types, &computed), reached.of(gradients))
-            }));
+            let results = self.execute(joint, operands, workspace)?;
+            let (computed, gradients) = derived.both.split(results);
+            return Ok((derived.whole(types, &computed), reached.of(gradients)));
         }
         let both = &mut derived.both;
         let operands = both.operands(forward, &gradients);
@@ -460,8 +446,8 @@ impl Run<'_> {
             both.specialize(&operands);
             self.transform(&mut both.backward)?;
         }
-        let gradients = both.backward(&mut |graph, inputs| self.execute(graph, inputs, workspace), operands);
-        Ok(gradients.map(|gradients| (whole, reached.of(gradients))))
+        let gradients = both.backward(&mut |graph, inputs| self.execute(graph, inputs, workspace), operands)?;
+        Ok((whole, reached.of(gradients)))
     }
 
     /// The inputs that the given gradients reach.

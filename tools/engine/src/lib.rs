@@ -47,7 +47,7 @@ mod workspace;
 
 pub use bindings::Bindable;
 pub use callees::{Callees, Calls, load as load_callees_of, load_all as load_callees, warn_of_uncalled};
-pub use error::{Error, Kind};
+pub use error::{Error, Kind, Stopped};
 pub use fusion_report::FusionReport;
 pub use gradient_run::GradientRun;
 pub use judging::Trial;

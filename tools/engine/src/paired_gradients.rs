@@ -12,7 +12,7 @@ use jitopt_core::interpreter::{IValue, Watch};
 use jitopt_core::ir::{Block, Graph, Node, Value, ValueMap};
 use jitopt_core::ops;
 use jitopt_core::ops::rules::Nondeterminism;
-use jitopt_core::pass::{self, Observer, PassRun, RunError, Session};
+use jitopt_core::pass::{self, Observer, PassRun, Pipeline, RunError, Session};
 use jitopt_core::tensor::{Precision, Tensor};
 use jitopt_judge::rewrites::{Finding, Reference, Sample, Tally};
 use jitopt_judge::sharing::copies;
@@ -65,8 +65,8 @@ pub(crate) fn compare(
         return Ok(Gradients::NotCompared);
     }
     let joined = match pairs((before, &old), (after, &new), workspace)? {
-        Ok(joined) => joined,
-        Err(why) => {
+        Pairs::Joined(joined) => joined,
+        Pairs::Apart(why) => {
             workspace.note(format!("gradients were not compared: {why}"));
             return Ok(Gradients::NotCompared);
         }
@@ -104,43 +104,53 @@ fn wrong(graph: &Graph, group: Node, finding: &Finding) -> String {
     )
 }
 
-/// Each group before and after, joined with its backward graph; or why the groups do not
-/// correspond.
-#[allow(clippy::type_complexity, reason = "a refusal is an internal error, a text is a note for the user")]
+/// Groups before and after passes.
+enum Pairs {
+    /// Each group before and after, joined with its backward graph.
+    Joined(Vec<(Graph, Graph)>),
+    /// They do not correspond; the text says why.
+    Apart(String),
+}
+
 fn pairs(
     (before, old): (&Graph, &[Node]),
     (after, new): (&Graph, &[Node]),
     workspace: &mut Workspace<'_>,
-) -> Result<Result<Vec<(Graph, Graph)>, String>, Error> {
+) -> Result<Pairs, Error> {
     if old.len() != new.len() {
-        return Ok(Err(format!(
+        return Ok(Pairs::Apart(format!(
             "{} groups have backward graphs before the passes, but {} after them",
             old.len(),
             new.len()
         )));
     }
+    let pipeline = judging::pipeline("differentiate{joint}", workspace)?;
     let mut found = Vec::new();
     for (&a, &b) in old.iter().zip(new) {
         let (first, second) = (Roles::of(before, a), Roles::of(after, b));
         let (Some(first), Some(second)) = (first, second) else {
-            return Ok(Err("a group does not declare which values it shares with its backward graph".to_owned()));
+            return Ok(Pairs::Apart(
+                "a group does not declare which values it shares with its backward graph".to_owned(),
+            ));
         };
         let same = before.num_inputs(a) == after.num_inputs(b)
             && before.num_outputs(a) == after.num_outputs(b)
             && first.output_vjps == second.output_vjps
             && real(&first) == real(&second);
         if !same {
-            return Ok(Err("the groups differ in their operands, results, or differentiated values".to_owned()));
+            return Ok(Pairs::Apart(
+                "the groups differ in their operands, results, or differentiated values".to_owned(),
+            ));
         }
         if draws(before, a) || draws(after, b) {
-            return Ok(Err("a group uses random numbers".to_owned()));
+            return Ok(Pairs::Apart("a group uses random numbers".to_owned()));
         }
-        match (joined(before, a, workspace)?, joined(after, b, workspace)?) {
+        match (joined(before, a, &pipeline), joined(after, b, &pipeline)) {
             (Ok(first), Ok(second)) => found.push((first, second)),
-            (Err(why), _) | (_, Err(why)) => return Ok(Err(why)),
+            (Err(why), _) | (_, Err(why)) => return Ok(Pairs::Apart(why.to_string())),
         }
     }
-    Ok(Ok(found))
+    Ok(Pairs::Joined(found))
 }
 
 /// The results that receive gradients.
@@ -158,7 +168,7 @@ fn draws(graph: &Graph, group: Node) -> bool {
 }
 
 /// A graph that consists of one group, joined with its backward graph.
-fn joined(graph: &Graph, group: Node, workspace: &mut Workspace<'_>) -> Result<Result<Graph, String>, Error> {
+fn joined(graph: &Graph, group: Node, pipeline: &Pipeline) -> Result<Graph, RunError> {
     let mut whole = Graph::empty_like(graph);
     let root = whole.root();
     let mut map = ValueMap::default();
@@ -173,9 +183,8 @@ fn joined(graph: &Graph, group: Node, workspace: &mut Workspace<'_>) -> Result<R
     whole.append(root, copy);
     let outputs: Vec<Value> = whole.outputs(copy).collect();
     outputs.into_iter().for_each(|output| whole.add_result(root, output));
-    let pipeline = judging::pipeline("differentiate{joint}", workspace)?;
-    let made = pass::run(&mut whole, &pipeline, &mut Session::default(), &mut []);
-    Ok(made.map(|()| whole).map_err(|error| error.to_string()))
+    pass::run(&mut whole, pipeline, &mut Session::default(), &mut [])?;
+    Ok(whole)
 }
 
 /// Records the operands of each group at its first run.

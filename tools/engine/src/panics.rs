@@ -1,5 +1,6 @@
 //! Internal bugs: panics are caught, reported, and saved as lit tests.
 
+use crate::{Error, Stopped};
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -26,6 +27,14 @@ pub fn guard<R>(work: impl FnOnce() -> R) -> Result<R, String> {
     let result = catch_unwind(AssertUnwindSafe(work));
     WAITING.set(outer);
     result.map_err(|_| CAUGHT.take().unwrap_or_else(|| "a panic without a message".to_owned()))
+}
+
+/// Runs `work`, which may fail; a panic is a failure, too.
+///
+/// # Errors
+/// The failure of the work, or the message of its panic.
+pub fn caught<R>(work: impl FnOnce() -> Result<R, Error>) -> Result<R, Stopped> {
+    guard(work).map_err(Stopped::Internal)?.map_err(Stopped::Misuse)
 }
 
 fn note(info: &PanicHookInfo<'_>) -> bool {

@@ -2,7 +2,7 @@
 
 use crate::bindings::bindings;
 use crate::callees::{self, Calls, warn_of_uncalled};
-use crate::error::{Error, Kind, refuse};
+use crate::error::{Error, Kind, Stopped, refuse};
 use crate::given_values::{self, Given};
 use crate::gradient_run::{self, GradientRun, nested_in, num_leaves};
 use crate::named_values::Except;
@@ -99,7 +99,8 @@ impl<'o> Run<'o> {
         // Recording starts only now: generating inputs runs the graph.
         profiles::begin(args, graph, &env)?;
         env.departures.replace(args.checks.trace_bailouts.then(Vec::new));
-        let ran = watched_run(args, graph, &env, inputs, &mut expectations, backend.as_ref(), workspace)?;
+        let ran = watched_run(args, graph, &env, inputs, &mut expectations, backend.as_ref(), workspace);
+        let ran = ran.map(Ok).or_else(|stopped| stopped.into_stop().map(Err))?;
         expectations.note_params(graph, held);
         for departure in env.departures.take().into_iter().flatten() {
             workspace.say(format!("bailout: {departure}"));
@@ -271,7 +272,6 @@ pub(crate) fn make_up(
 }
 
 /// Runs the graph with an observer.
-#[allow(clippy::type_complexity, reason = "a refusal is a mistake of the user, a stop a result")]
 fn watched_run(
     args: &RunOptions,
     graph: &Graph,
@@ -280,7 +280,7 @@ fn watched_run(
     expectations: &mut Expectations,
     backend: Option<&CpuBackend>,
     workspace: &mut Workspace<'_>,
-) -> Result<Result<Vec<IValue>, Stop>, Error> {
+) -> Result<Vec<IValue>, Stopped> {
     let replayed = given_values::replayed(args, graph, env, workspace)?;
     let mut sections = expectations.sections().clone();
     sections.extend(replayed.iter().flat_map(|(named, _)| &named.way));
@@ -297,7 +297,7 @@ fn watched_run(
     if ran.is_ok() {
         unreached.iter().for_each(|name| workspace.warn(format!("--replay %{name}: the run did not reach it")));
     }
-    Ok(ran)
+    Ok(ran?)
 }
 
 /// Prints the program's output and warnings, and notes the generated contents.

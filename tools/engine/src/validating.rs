@@ -2,7 +2,7 @@
 //! behaviour.
 
 use crate::Workspace;
-use crate::error::Error;
+use crate::error::{Error, Stopped};
 use crate::judging::{self, Trial};
 use crate::observing::VerifyEach;
 use crate::options::JudgeOptions;
@@ -109,14 +109,9 @@ impl<'o> Comparison<'o> {
     /// Compares with the result of passes.
     ///
     /// # Errors
-    /// The outer error is a counter of the gate that no rewrite queried; the inner one says why the
-    /// pipeline stopped, a difference included.
-    pub fn transform(
-        &mut self,
-        pipeline: &Pipeline,
-        gate: Gate,
-        profile: Option<Rc<Profile>>,
-    ) -> Result<Result<(), RunError>, Error> {
+    /// Why the pipeline stopped, a difference included; or the gate has a counter that no rewrite
+    /// queried.
+    pub fn transform(&mut self, pipeline: &Pipeline, gate: Gate, profile: Option<Rc<Profile>>) -> Result<(), Stopped> {
         let callees = (*self.trial.settings.callees).clone();
         let deadline = judging::deadline(&self.trial.settings);
         let mut session = Session { gate, callees, profile, deadline, ..Session::default() };
@@ -130,11 +125,8 @@ impl<'o> Comparison<'o> {
             When::Rewrite => session.watch = Some(Box::new(EachRewrite(self.reference.clone()))),
             When::End => {}
         }
-        let ran = pass::run(&mut self.after, pipeline, &mut session, &mut observers);
-        if ran.is_ok() {
-            judging::refuse_idle(&session)?;
-        }
-        Ok(ran)
+        pass::run(&mut self.after, pipeline, &mut session, &mut observers)?;
+        Ok(judging::refuse_idle(&session)?)
     }
 
     /// Compares the results: on how many samples they are equal, or the first difference.

@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::io::{IsTerminal, Write};
 
 pub(crate) fn run(args: &BenchArgs, world: &mut World<'_>) -> i32 {
-    let result = panics::guard(|| bench(args, world));
+    let result = panics::caught(|| bench(args, world));
     exit::ended(result, world)
 }
 

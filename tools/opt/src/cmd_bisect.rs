@@ -12,7 +12,7 @@ use jitopt_judge::rewrites::Tally;
 use std::io::{IsTerminal, Write};
 
 pub(crate) fn run(args: &BisectArgs, world: &mut World<'_>) -> i32 {
-    let result = panics::guard(|| bisect(args, world));
+    let result = panics::caught(|| bisect(args, world));
     exit::ended(result, world)
 }
 

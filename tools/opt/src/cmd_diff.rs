@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 pub(crate) fn run(args: &DiffArgs, world: &mut World<'_>) -> i32 {
-    let result = panics::guard(|| diff(args, world));
+    let result = panics::caught(|| diff(args, world));
     exit::ended(result, world)
 }
 

@@ -10,7 +10,7 @@ use jitopt_engine::{Error, FusionReport, Specialization, judging, panics};
 use std::path::PathBuf;
 
 pub(crate) fn run(args: &ExplainArgs, world: &mut World<'_>) -> i32 {
-    let result = panics::guard(|| explain_files(args, world));
+    let result = panics::caught(|| explain_files(args, world));
     exit::ended(result, world)
 }
 

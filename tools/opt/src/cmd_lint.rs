@@ -11,7 +11,7 @@ use jitopt_engine::{Error, panics};
 use std::path::{Path, PathBuf};
 
 pub(crate) fn run(args: &LintArgs, world: &mut World<'_>) -> i32 {
-    let result = panics::guard(|| lint_files(args, world));
+    let result = panics::caught(|| lint_files(args, world));
     exit::ended(result, world)
 }
 

@@ -11,7 +11,7 @@ use jitopt_judge::reducing::Case;
 use std::io::{IsTerminal, Write};
 
 pub(crate) fn run(args: &ReduceArgs, world: &mut World<'_>) -> i32 {
-    let result = panics::guard(|| reduce(args, world));
+    let result = panics::caught(|| reduce(args, world));
     exit::ended(result, world)
 }
 

@@ -63,7 +63,7 @@ fn refuse_shared_files(args: &RunArgs) -> Result<(), Error> {
 }
 
 fn run_alone(args: &RunArgs, world: &mut World<'_>) -> i32 {
-    let result = panics::guard(|| if args.checks.coverage { coverage(args, world) } else { one(args, world) });
+    let result = panics::caught(|| if args.checks.coverage { coverage(args, world) } else { one(args, world) });
     exit::ended(result, world)
 }
 

@@ -15,7 +15,7 @@ use jitopt_passes::REGISTRY;
 
 pub(crate) fn run(args: &SmithArgs, world: &mut World<'_>) -> i32 {
     let result = smith(args, world);
-    exit::ended(Ok(result), world)
+    exit::ended(result.map_err(Into::into), world)
 }
 
 fn smith(args: &SmithArgs, world: &mut World<'_>) -> Result<i32, Error> {

@@ -14,12 +14,12 @@ use std::rc::Rc;
 
 pub(crate) fn run(args: &ValidateArgs, world: &mut World<'_>) -> i32 {
     if args.files.len() < 2 || is_pair(args) {
-        let result = panics::guard(|| validate(args, world));
+        let result = panics::caught(|| validate(args, world));
         return exit::ended(result, world);
     }
     several::each(&args.files, args.jobs, world, |file, world| {
         let alone = ValidateArgs { files: vec![file.to_owned()], ..args.clone() };
-        exit::ended(panics::guard(|| validate(&alone, world)), world)
+        exit::ended(panics::caught(|| validate(&alone, world)), world)
     })
 }
 
@@ -56,7 +56,8 @@ fn validate(args: &ValidateArgs, world: &mut World<'_>) -> Result<i32, Error> {
         }
         None => {}
         Some(pipeline) => {
-            if let Err(error) = comparison.transform(pipeline, gate, profile.map(Rc::new))? {
+            if let Err(stopped) = comparison.transform(pipeline, gate, profile.map(Rc::new)) {
+                let error = stopped.into_run_error()?;
                 return Ok(failed_pipeline(args, &comparison.reference, &error, world));
             }
         }

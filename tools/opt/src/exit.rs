@@ -3,7 +3,7 @@
 
 use crate::World;
 use jitopt_core::pass::RunError;
-use jitopt_engine::{Error, Kind};
+use jitopt_engine::{Error, Kind, Stopped};
 use std::fmt;
 
 /// Success; a check passed.
@@ -61,13 +61,6 @@ pub(crate) fn failed(error: &Error, world: &mut World<'_>) -> i32 {
 }
 
 /// The exit code of work that may be refused or may panic.
-pub(crate) fn ended(result: Result<Result<i32, Error>, String>, world: &mut World<'_>) -> i32 {
-    match result {
-        Ok(Ok(code)) => code,
-        Ok(Err(error)) => failed(&error, world),
-        Err(message) => {
-            world.say(&format!("error: a bug in jitopt: {message}"));
-            BUG
-        }
-    }
+pub(crate) fn ended(result: Result<i32, Stopped>, world: &mut World<'_>) -> i32 {
+    result.unwrap_or_else(|stopped| failed(&stopped.into(), world))
 }

@@ -129,7 +129,7 @@ fn inline_modules(code: &str) -> Vec<std::ops::Range<usize>> {
 }
 
 /// The name at `at`, or the first names of a group `{a::b, c}`.
-fn first_names(code: &str, at: usize) -> Vec<String> {
+pub(crate) fn first_names(code: &str, at: usize) -> Vec<String> {
     let word = |text: &str| text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>();
     if !code[at..].starts_with('{') {
         return vec![word(&code[at..])];

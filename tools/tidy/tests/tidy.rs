@@ -2,7 +2,7 @@
 //! guide.
 
 use jitopt_driver::World;
-use jitopt_tidy::{Tree, coverage, documents, layers, plain_text, prose, replacements, stems, terms, wording};
+use jitopt_tidy::{Tree, circles, coverage, documents, layers, plain_text, prose, replacements, stems, terms, wording};
 use std::path::Path;
 use std::sync::LazyLock;
 
@@ -36,6 +36,11 @@ fn none(wrong: Vec<String>) {
 #[test]
 fn imports_point_down() {
     none(layers::check(&TREE));
+}
+
+#[test]
+fn files_of_a_folder_have_an_order() {
+    none(circles::check(&TREE));
 }
 
 #[test]
