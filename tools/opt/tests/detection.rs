@@ -6,7 +6,7 @@
 //!
 //! Every mutant runs on random and recorded graphs until one of them shows it. `JITOPT_DETECTION`
 //! selects mutants by parts of their names, separated by commas; `JITOPT_SMITH` sets the number of
-//! random graphs.
+//! random graphs; with `JITOPT_FIND_ONLY` nothing is bisected.
 
 #![allow(clippy::print_stdout, reason = "a test tells its figures")]
 
@@ -353,12 +353,13 @@ fn passes_of(site: &str) -> &[&str] {
 /// The results of some mutants.
 fn detect(mutants: Vec<Mutant>) -> Vec<(Find, Option<Result<usize, String>>)> {
     let mut search = Search::new();
+    let bisects = std::env::var_os("JITOPT_FIND_ONLY").is_none();
     let mut all = Vec::new();
     for mutant in mutants {
         let find = search.find(mutant);
         println!("{mutant}: {:?}", find.by);
         let named = match &find.by {
-            Some((i, _, pipeline, why)) if !why.starts_with("its text") => {
+            Some((i, _, pipeline, why)) if bisects && !why.starts_with("its text") => {
                 Some(bisected(&search, mutant, *i, pipeline))
             }
             _ => None,

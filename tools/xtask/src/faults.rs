@@ -46,17 +46,27 @@ struct Source {
     names: Vec<String>,
 }
 
-/// Runs the mutants whose names or sources contain `filter`, and prints what becomes of them.
+/// Which mutants are judged.
+pub struct Asked {
+    /// A part of their names or of the paths of their sources.
+    pub filter: String,
+    /// When to stop, in hours after the start.
+    pub hours: Option<f64>,
+    /// Validation judges every so many of those that no test finds.
+    pub every: usize,
+}
+
+/// Runs mutants, and prints what becomes of them.
 ///
 /// # Errors
 /// If the copy does not build, a test fails without mutants, or a mutant survives for no known
 /// reason.
-pub fn run(root: &Path, filter: &str, hours: Option<f64>) -> Result<()> {
+pub fn run(root: &Path, asked: &Asked) -> Result<()> {
     let begin = Instant::now();
-    let deadline = hours.map(|hours| begin + Duration::from_secs_f64(hours * 3600.0));
+    let deadline = asked.hours.map(|hours| begin + Duration::from_secs_f64(hours * 3600.0));
     let tree = Tree::read(root);
     let copy = root.join("target/mutants-tree");
-    let sources = write_copy(&tree, &copy, filter)?;
+    let sources = write_copy(&tree, &copy, &asked.filter)?;
     println!("{} mutants in {} files", sources.iter().map(|s| s.names.len()).sum::<usize>(), sources.len());
     let binaries = build(root, &copy, &sources)?;
     println!("built after {:.0} s", begin.elapsed().as_secs_f64());
@@ -71,7 +81,7 @@ pub fn run(root: &Path, filter: &str, hours: Option<f64>) -> Result<()> {
             fates.insert(name.clone(), fate);
         }
     }
-    judge.by_validation(&mut fates, filter)?;
+    judge.by_validation(&mut fates, asked)?;
     report(&sources, &fates);
     let survivors = replacements::survivors(tree.text(SURVIVORS).unwrap_or_default());
     println!("{:.0} s", begin.elapsed().as_secs_f64());
@@ -200,20 +210,24 @@ impl Judge<'_> {
     }
 
     /// Runs the survivors, and the wrong rules, on random and recorded graphs.
-    fn by_validation(&self, fates: &mut BTreeMap<String, Fate>, filter: &str) -> Result<()> {
+    fn by_validation(&self, fates: &mut BTreeMap<String, Fate>, asked: &Asked) -> Result<()> {
         let mut parts: Vec<String> =
             fates.iter().filter(|(_, fate)| **fate == Fate::Survived).map(|(name, _)| name.clone()).collect();
         for name in &parts {
             fates.insert(name.clone(), Fate::NotTried);
         }
-        if filter.is_empty() {
+        parts = parts.into_iter().step_by(asked.every.max(1)).collect();
+        if asked.filter.is_empty() {
             parts.push(RULES.to_owned());
         }
         if parts.is_empty() || self.is_late() {
             return Ok(());
         }
         let mut command = self.command(DETECTION)?;
-        command.args([CASE, "--exact", "--nocapture"]).env("JITOPT_DETECTION", parts.join(","));
+        command
+            .args([CASE, "--exact", "--nocapture"])
+            .env("JITOPT_DETECTION", parts.join(","))
+            .env("JITOPT_FIND_ONLY", "1");
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
         let lines = BufReader::new(child.stdout.take().context("no output")?).lines();
         let (sender, receiver) = std::sync::mpsc::channel();

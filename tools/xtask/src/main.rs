@@ -17,9 +17,9 @@ cargo xtask test [ARGUMENTS...]       run all tests; the last line says how many
 cargo xtask fmt                       format the code, including passes and fuzz targets
 cargo xtask bless [FILTER]            update snapshots of lit tests and generated text
 cargo xtask new-pass NAME [SUMMARY]   create a pass: its file, its registry row, its lit file
-cargo xtask mutants [FILTER] [--hours H]
+cargo xtask mutants [FILTER] [--hours H] [--every N]
                                       insert the faults of the .mutants files in a copy of the tree, and see
-                                      which ones tests and validation find
+                                      which ones tests and validation find; validation judges every Nth
 cargo xtask mutate HOURS [SEEDS...]   run mutation tests for HOURS on all but one core; see tools/mutation
 cargo xtask sizes [BASE]              print line counts and function lengths, with the change since a Git revision
 ";
@@ -86,17 +86,18 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
 
 /// Reads the arguments of `mutants`.
 fn mutants(root: &Path, arguments: &[&str]) -> Result<()> {
-    let (filter, hours) = match arguments {
-        [] => ("", None),
-        ["--hours", hours] => ("", Some(*hours)),
-        [filter] => (*filter, None),
-        [filter, "--hours", hours] => (*filter, Some(*hours)),
-        _ => bail!("there are too many arguments\n{HELP}"),
-    };
-    ensure!(!filter.starts_with("--"), "`{filter}` is no filter\n{HELP}");
-    let hours =
-        hours.map(|text| text.parse().with_context(|| format!("`{text}` is not a time in hours"))).transpose()?;
-    faults::run(root, filter, hours)
+    let mut asked = faults::Asked { filter: String::new(), hours: None, every: 1 };
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        let mut number = || rest.next().with_context(|| format!("{argument} has no number\n{HELP}"));
+        match *argument {
+            "--hours" => asked.hours = Some(number()?.parse().with_context(|| format!("{argument} takes hours"))?),
+            "--every" => asked.every = number()?.parse().with_context(|| format!("{argument} takes a number"))?,
+            filter if asked.filter.is_empty() && !filter.starts_with('-') => asked.filter = filter.to_owned(),
+            other => bail!("unexpected argument `{other}`\n{HELP}"),
+        }
+    }
+    faults::run(root, &asked)
 }
 
 /// Runs mutation tests for hours; failing mutants are saved in `target/mutants`.
