@@ -3,6 +3,7 @@
 
 mod all_tests;
 mod faults;
+mod new_operator;
 mod new_pass;
 mod sizes;
 
@@ -20,6 +21,7 @@ cargo xtask new-pass NAME [SUMMARY]   create a pass: its file, its registry row,
 cargo xtask mutants [FILTER] [--hours H] [--every N]
                                       insert the faults of the .mutants files in a copy of the tree, and see
                                       which ones tests and validation find; validation judges every Nth
+cargo xtask new-operator KIND         create an operator: its row, its kernel, its lit file; KIND may be a schema
 cargo xtask mutate HOURS [SEEDS...]   run mutation tests for HOURS on all but one core; see tools/mutation
 cargo xtask sizes [BASE]              print line counts and function lengths, with the change since a Git revision
 ";
@@ -46,6 +48,7 @@ fn chore(arguments: &[&str]) -> Result<()> {
         ["bless", rest @ ..] if rest.len() < 2 => bless(&root, rest.first().copied()),
         ["mutants", rest @ ..] => mutants(&root, rest),
         ["mutate", hours, seeds @ ..] => mutate(&root, hours, seeds),
+        ["new-operator", operator] => new_operator::begin(&root, operator),
         ["new-pass", name] => new_pass::begin(&root, name, "say in one line what it does"),
         ["new-pass", name, summary] => new_pass::begin(&root, name, summary),
         ["sizes"] => sizes::print(&root, None),

@@ -1,0 +1,310 @@
+//! `cargo xtask new-operator`: the three places of an operator, to be filled in.
+//!
+//! The row is written without facts: it compiles, and `cargo test -p jitopt-core rows` names each
+//! field that is still blank. The kernel refuses to run, and the lit file runs it.
+
+use anyhow::{Context, Result, bail, ensure};
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+const ROW: &str = include_str!("../templates/row.rs.txt");
+const KERNEL: &str = include_str!("../templates/kernel.rs.txt");
+const LIT: &str = include_str!("../templates/operator.ir.txt");
+
+/// The lists of schemas, the newest first. New schemas are added to the last one.
+const LISTS: [&str; 4] = ["schemas-2.txt", "schemas-1.3.txt", "schemas-between.txt", "schemas-prim.txt"];
+
+/// Where operators of a family stand: the file of rows, and that of kernels.
+#[derive(Debug, PartialEq)]
+struct Family {
+    rows: &'static str,
+    kernels: &'static str,
+}
+
+const VIEWS: Family = Family { rows: "view_rows", kernels: "views" };
+const REDUCTIONS: Family = Family { rows: "reduction_rows", kernels: "reductions" };
+const ARITHMETIC: Family = Family { rows: "arithmetic_rows", kernels: "special_functions" };
+const FUNCTIONS: Family = Family { rows: "function_rows", kernels: "special_functions" };
+
+/// Writes the row, the kernel and the lit file of an operator, given by its kind or its schema.
+pub(crate) fn begin(root: &Path, operator: &str) -> Result<()> {
+    let kind = operator.split(['(', '.']).next().unwrap_or(operator).trim();
+    let short = check_kind(kind)?;
+    let schema = declared(root, kind)?.map_or_else(|| declare(root, kind, operator), Ok)?;
+    let family = family(&schema);
+    let lit = format!("testdata/operators/{short}.ir");
+    ensure!(!root.join(&lit).exists(), "{lit} already exists");
+    let shapes = root.join("src/ops/shape_rules/shape_table.rs");
+    let (table, shape) = without_shape(&fs::read_to_string(&shapes)?, kind);
+    let rows = root.join(format!("src/ops/rows/{}.rs", family.rows));
+    let row = ROW.replace("{kind}", kind).replace("{shape}", shape.as_deref().unwrap_or("No(\"\")"));
+    let with_row = with_last(&fs::read_to_string(&rows)?, "ROWS: &[Row] = &[", &row)?;
+    let kernels = root.join(format!("src/interpreter/operators/{}.rs", family.kernels));
+    let with_kernel = with_kernel(&fs::read_to_string(&kernels)?, kind, short)?;
+    refuse_known(root, kind)?;
+    fs::create_dir_all(root.join("testdata/operators"))?;
+    fs::write(root.join(&lit), LIT.replace("{kind}", kind).replace("{graph}", &graph(kind, &schema)))?;
+    fs::write(&rows, with_row)?;
+    fs::write(&kernels, with_kernel)?;
+    if shape.is_some() {
+        fs::write(&shapes, table)?;
+        println!("moved the shape rule of {kind} to its row");
+    }
+    println!("wrote the row of {kind} in src/ops/rows/{}.rs,", family.rows);
+    println!("      its kernel in src/interpreter/operators/{}.rs, and {lit}", family.kernels);
+    println!("\nnext: fill in the facts of the row; this names those that are missing:");
+    println!("      cargo test -p jitopt-core rows");
+    println!("      implement the kernel, and write PyTorch's values into {lit}:");
+    println!("      cargo run -- test {lit}");
+    println!("      jitopt guide adding-an-operator explains the facts");
+    Ok(())
+}
+
+/// The name after the namespace.
+fn check_kind(kind: &str) -> Result<&str> {
+    let is_word = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    match kind.split_once("::") {
+        Some((space, short)) if is_word(space) && is_word(short) => Ok(short),
+        _ => bail!("`{kind}` is not a kind: expected the form `aten::softsign`, or a schema"),
+    }
+}
+
+/// The first overload in the lists that makes a tensor and writes to none.
+fn declared(root: &Path, kind: &str) -> Result<Option<String>> {
+    for list in LISTS {
+        let text = fs::read_to_string(root.join("src/ops").join(list))?;
+        let own = text.lines().filter(|line| line.split(['(', '.']).next() == Some(kind));
+        let mut plain = own.clone().filter(|line| !line.contains('!') && result(line).contains("Tensor"));
+        if let Some(found) = plain.next().or_else(|| own.clone().next()) {
+            return Ok(Some(found.to_owned()));
+        }
+    }
+    Ok(None)
+}
+
+/// Adds a schema to the list of those that no release registers.
+fn declare(root: &Path, kind: &str, operator: &str) -> Result<String> {
+    let schema = match operator.contains('(') {
+        true => operator.to_owned(),
+        false => format!("{kind}(Tensor self) -> Tensor"),
+    };
+    ensure!(schema.contains(") -> "), "`{schema}` is not a schema: expected the form `{kind}(Tensor self) -> Tensor`");
+    let path = root.join("src/ops/schemas-prim.txt");
+    let text = fs::read_to_string(&path)?;
+    let mut lines: Vec<&str> = text.lines().chain([schema.as_str()]).collect();
+    lines.sort_unstable();
+    fs::write(&path, lines.join("\n") + "\n")?;
+    println!("no release registers {kind}: added `{schema}` to src/ops/schemas-prim.txt");
+    Ok(schema)
+}
+
+/// The results of a schema.
+fn result(schema: &str) -> &str {
+    schema.rsplit_once(" -> ").map_or("", |(_, result)| result)
+}
+
+/// The operands of a schema: their types and names.
+fn formals(schema: &str) -> Vec<(String, String)> {
+    let operands =
+        schema.split_once('(').map_or("", |(_, rest)| rest.rsplit_once(") -> ").map_or("", |(list, _)| list));
+    let mut all = Vec::new();
+    let (mut depth, mut start) = (0, 0);
+    for (at, c) in operands.char_indices().chain([(operands.len(), ',')]) {
+        depth += i32::from(matches!(c, '(' | '[')) - i32::from(matches!(c, ')' | ']'));
+        if c == ',' && depth == 0 {
+            let one = operands[start..at].trim().split('=').next().unwrap_or_default();
+            all.extend(one.rsplit_once(' ').map(|(ty, name)| (ty.to_owned(), name.to_owned())));
+            start = at + 1;
+        }
+    }
+    all
+}
+
+/// The family that a schema looks like.
+fn family(schema: &str) -> Family {
+    let formals = formals(schema);
+    let reduces = formals.iter().any(|(_, name)| name == "keepdim") || formals.iter().any(|(_, name)| name == "dim");
+    let tensors = formals.iter().filter(|(ty, _)| ty == "Tensor").count();
+    match (result(schema).contains("(a"), reduces, tensors) {
+        (true, ..) => VIEWS,
+        (false, true, _) => REDUCTIONS,
+        (false, false, 0 | 1) => FUNCTIONS,
+        _ => ARITHMETIC,
+    }
+}
+
+/// A kind has one row, and one kernel.
+fn refuse_known(root: &Path, kind: &str) -> Result<()> {
+    for (folder, what) in
+        [("src/ops/rows", format!("kind: \"{kind}\",")), ("src/interpreter/operators", format!("(\"{kind}\","))]
+    {
+        for entry in fs::read_dir(root.join(folder))? {
+            let path = entry?.path();
+            let text = fs::read_to_string(&path)?;
+            ensure!(!text.contains(&what), "{kind} already stands in {}", path.display());
+        }
+    }
+    Ok(())
+}
+
+/// The text with an item at the end of a list, which ends in a line `];`.
+fn with_last(text: &str, list: &str, item: &str) -> Result<String> {
+    let start = text.find(list).with_context(|| format!("there is no `{list}`"))?;
+    let end = start + text[start..].find("\n];").context("the list has no end")? + 1;
+    Ok(format!("{}{item}{}", &text[..end], &text[end..]))
+}
+
+/// The kernels with another one: its row, and a function before the tests.
+fn with_kernel(text: &str, kind: &str, short: &str) -> Result<String> {
+    let name = if text.contains(&format!("fn {short}(")) { format!("{short}_kernel") } else { short.to_owned() };
+    let text = with_last(text, "ROWS: &[Row] = &[", &format!("    (\"{kind}\", {name}),\n"))?;
+    let function = KERNEL.replace("{kind}", kind).replace("{name}", &name);
+    let at = text.find("#[cfg(test)]").unwrap_or(text.len());
+    let (code, tests) = text.split_at(at);
+    let gap = if tests.is_empty() { "" } else { "\n" };
+    Ok(format!("{}\n\n{function}{gap}{tests}", code.trim_end()))
+}
+
+/// Element types that the shape table names without their enumeration.
+const ELEMENTS: [&str; 14] = [
+    "Bool",
+    "Common",
+    "Default",
+    "Divided",
+    "Flag",
+    "Long",
+    "Parts",
+    "Promoted",
+    "Real",
+    "Same",
+    "Second",
+    "Settled",
+    "Summed",
+    "WithIndex",
+];
+
+/// The table of shapes without a kind, and the rules that it had, as a row states them.
+fn without_shape(table: &str, kind: &str) -> (String, Option<String>) {
+    let (mut kept, mut rules) = (String::new(), String::new());
+    for line in table.split_inclusive('\n') {
+        let Some((before, rest)) = line.split_once("row(&[") else {
+            kept.push_str(line);
+            continue;
+        };
+        let (names, rule) = rest.split_once("], ").unwrap_or((rest, ""));
+        let names: Vec<&str> = names.split(", ").collect();
+        let is_it = |name: &&&str| {
+            name.trim_matches('"').rsplit_once(':').is_some_and(|(of, _)| of == kind) || name.trim_matches('"') == kind
+        };
+        let own: Vec<&str> = names.iter().filter(is_it).copied().collect();
+        if own.is_empty() || !line.trim_end().ends_with("),") {
+            kept.push_str(line);
+            continue;
+        }
+        let rule = rule.trim_end().trim_end_matches(',');
+        let rule: String = rule.split_inclusive([' ', ')']).map(|word| prefixed(word)).collect();
+        for name in own {
+            let formal = name.trim_matches('"').strip_prefix(kind).and_then(|rest| rest.strip_prefix(':'));
+            let with = formal.map_or(String::new(), |formal| format!(".with(\"{formal}\")"));
+            let _ = write!(rules, "{}sized({rule}{with}", if rules.is_empty() { "" } else { ", " });
+        }
+        let others: Vec<&str> = names.iter().filter(|name| !is_it(name)).copied().collect();
+        if !others.is_empty() {
+            let rest = rest.split_once("], ").map_or("", |(_, rest)| rest);
+            let _ = write!(kept, "{before}row(&[{}], {rest}", others.join(", "));
+        }
+    }
+    (kept, (!rules.is_empty()).then(|| format!("Has(&[{rules}])")))
+}
+
+/// `Same)` as `E::Same)`.
+fn prefixed(word: &str) -> String {
+    let name = word.trim_end_matches([' ', ')', ',']);
+    if ELEMENTS.contains(&name) { format!("E::{word}") } else { word.to_owned() }
+}
+
+/// A graph of one node, whose tensors are its params.
+fn graph(kind: &str, schema: &str) -> String {
+    let (mut params, mut lines, mut names) = (Vec::new(), String::new(), Vec::new());
+    for (ty, name) in formals(schema) {
+        let is_tensor = ty.split(['(', '?']).next() == Some("Tensor") && !ty.contains('[');
+        match is_tensor {
+            true => params.push(format!("%{name} : Tensor")),
+            false => {
+                let (ty, value) = constant(&ty);
+                let _ = writeln!(lines, "  %{name} : {ty} = prim::Constant{value}()");
+            }
+        }
+        names.push(format!("%{name}"));
+    }
+    format!(
+        "graph({}):\n{lines}  %r : Tensor = {kind}({})\n  return (%r)\n",
+        params.join(",\n      "),
+        names.join(", ")
+    )
+}
+
+/// A constant of a type: its type in graphs, and its attribute.
+fn constant(ty: &str) -> (&str, &'static str) {
+    match ty {
+        "int" | "SymInt" => ("int", "[value=0]"),
+        "float" => ("float", "[value=0.5]"),
+        "bool" => ("bool", "[value=0]"),
+        "Scalar" => ("int", "[value=2]"),
+        _ => ("NoneType", ""),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_schema_shows_its_family() {
+        for (schema, expected) in [
+            ("aten::softsign(Tensor self) -> Tensor", FUNCTIONS),
+            ("aten::special_xlog1py(Tensor self, Tensor other) -> Tensor", ARITHMETIC),
+            ("aten::nansum(Tensor self, int[1]? dim=None, bool keepdim=False) -> Tensor", REDUCTIONS),
+            ("aten::linalg_diagonal(Tensor(a) A, *, int offset=0, int dim1=-2, int dim2=-1) -> Tensor(a)", VIEWS),
+        ] {
+            assert_eq!(family(schema), expected, "{schema}");
+        }
+    }
+
+    #[test]
+    fn operands_of_a_schema() {
+        let all = formals("a::b(Tensor(a -> *) x, int[2] n=[1, 2], *, Tensor? y=None) -> (Tensor, Tensor)");
+        let names: Vec<&str> = all.iter().map(|(_, name)| name.as_str()).collect();
+        assert_eq!(names, ["x", "n", "y"]);
+        let graph = graph("a::b", "a::b(Tensor x, int dim=-1) -> Tensor");
+        assert_eq!(
+            graph,
+            "graph(%x : Tensor):\n  %dim : int = prim::Constant[value=0]()\n  %r : Tensor = a::b(%x, %dim)\n  return (%r)\n"
+        );
+    }
+
+    #[test]
+    fn a_shape_rule_moves() {
+        let table = "        row(&[\"aten::a\", \"aten::b:dim\"], S::Like, Real).reported_as(RANK),\n        row(&[\"aten::b\"], S::Scalar, E::Of(\"x\")),\n";
+        let (kept, rule) = without_shape(table, "aten::b");
+        assert_eq!(kept, "        row(&[\"aten::a\"], S::Like, Real).reported_as(RANK),\n");
+        let expected =
+            "Has(&[sized(S::Like, E::Real).reported_as(RANK).with(\"dim\"), sized(S::Scalar, E::Of(\"x\"))])";
+        assert_eq!(rule.as_deref(), Some(expected));
+        assert_eq!(without_shape(table, "aten::c"), (table.to_owned(), None));
+    }
+
+    #[test]
+    fn rows_and_kernels_are_added_at_the_end() {
+        let text =
+            "pub const ROWS: &[Row] = &[\n    (\"aten::a\", a),\n];\n\nfn a() {}\n\n#[cfg(test)]\nmod tests {}\n";
+        let added = with_kernel(text, "aten::b", "b").expect("a list");
+        assert!(added.contains("    (\"aten::a\", a),\n    (\"aten::b\", b),\n];"), "{added}");
+        assert!(
+            added.contains("fn b(call: &Call<'_>) -> Answer {") && added.ends_with("}\n\n#[cfg(test)]\nmod tests {}\n")
+        );
+        assert!(check_kind("softsign").is_err() && check_kind("aten::soft sign").is_err());
+        assert_eq!(check_kind("aten::softsign").expect("a kind"), "softsign");
+    }
+}
