@@ -230,7 +230,7 @@ fn graph(kind: &str, schema: &str) -> String {
     for (ty, name) in formals(schema) {
         let is_tensor = ty.split(['(', '?']).next() == Some("Tensor") && !ty.contains('[');
         match is_tensor {
-            true => params.push(format!("%{name} : Tensor")),
+            true => params.push(format!("%{name} : Float(2)")),
             false => {
                 let (ty, value) = constant(&ty);
                 let _ = writeln!(lines, "  %{name} : {ty} = prim::Constant{value}()");
@@ -280,7 +280,7 @@ mod tests {
         let graph = graph("a::b", "a::b(Tensor x, int dim=-1) -> Tensor");
         assert_eq!(
             graph,
-            "graph(%x : Tensor):\n  %dim : int = prim::Constant[value=0]()\n  %r : Tensor = a::b(%x, %dim)\n  return (%r)\n"
+            "graph(%x : Float(2)):\n  %dim : int = prim::Constant[value=0]()\n  %r : Tensor = a::b(%x, %dim)\n  return (%r)\n"
         );
     }
 
