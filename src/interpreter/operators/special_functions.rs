@@ -20,6 +20,7 @@ pub const ROWS: &[Row] = &[
     ("aten::special_ndtri", |call| no_halves(call, "ndtri_cpu", ndtri)),
     ("aten::special_log_ndtr", |call| no_halves(call, "log_ndtr_cpu", log_ndtr)),
     ("aten::special_zeta", zeta),
+    ("aten::special_xlog1py", special_xlog1py),
 ];
 
 /// The modified Bessel function of the first kind of an order, optionally multiplied by
@@ -135,6 +136,22 @@ fn zeta(call: &Call) -> Answer {
         () => tail_sum(x, q),
     };
     one(both(&x, &q, types, of)?)
+}
+
+/// `aten::special_xlog1py`: the first operand times the logarithm of one more than the second, and 0
+/// where the first is 0. Integers and bools become floats; complex numbers are refused.
+fn special_xlog1py(call: &Call<'_>) -> Answer {
+    let (a, b) = (operand(call, 0)?, operand(call, 1)?);
+    let dtype = to_float_arithmetic(common(&a, &b));
+    if dtype.is_complex() {
+        return Err(not_implemented("xlog1py_cpu", dtype));
+    }
+    let product = |x: f64, y: f64| match () {
+        () if y.is_nan() => y,
+        () if x == 0.0 => 0.0,
+        () => x * y.ln_1p(),
+    };
+    one(both(&a, &b, Types::same(dtype, call.precision()), product)?)
 }
 
 #[cfg(test)]

@@ -708,4 +708,28 @@ pub(super) const ROWS: &[Row] = &[
         python: Has(TORCH),
         operands: Has(GENERATED),
     },
+    Row {
+        kind: "aten::special_xlog1py",
+        shape: Has(&[sized(S::Broadcast, E::Angle)]),
+        // NaN is tested first, then 0, as in `xlogy`.
+        computation: Has(Formulas(&[floats(FloatPromoted(2), "b != b ? b : a == 0 ? 0 : a * log1p(b)")])),
+        fusion: Has(&[fused(&["", "self_scalar", "other_scalar"]).level(2)]),
+        gradient: Has(&[
+            ("+2", "
+                keep self_size, other_size = sizes(self, other, result)
+                logs = masked_fill(log1p(other), __and__(self == 0, other <= -1), 0)
+                grad self = _grad_sum_to_size(g * logs, self_size)
+                grad other = _grad_sum_to_size(g * self / (other + 1), other_size)
+            "),
+            (".other_scalar +2", "
+                bound = zeros_like(self) + other
+                grad self = g * masked_fill(log1p(bound), __and__(self == 0, bound <= -1), 0)
+            "),
+            (".self_scalar +2", "grad other = g * self / (other + 1)"),
+        ]),
+        guard: No(STAYS),
+        accuracy: Has(units(2.0)),
+        python: Has(TORCH),
+        operands: Has(drawn(&["to"])),
+    },
 ];

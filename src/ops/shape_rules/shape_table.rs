@@ -158,7 +158,6 @@ pub(super) const SHAPES: &[ShapeRow] = &{
         row(&["aten::_upsample_bicubic2d_aa", "aten::_upsample_bilinear2d_aa", "aten::_upsample_lanczos2d_aa"], S::Upsampled, Same),
         row(&["aten::__interpolate", "aten::__upsample", "aten::__upsample_bilinear", "aten::__upsample_nearest"], S::Upsampled, Same),
         // Elementwise with several operands, without a report from PyTorch.
-        row(&["aten::special_xlog1py"], S::Broadcast, E::Angle),
         // Elementwise with one operand, without a report from PyTorch.
         row(&["aten::alias_copy", "aten::detach_copy", "aten::lift", "aten::lift_fresh_copy"], S::Like, Same),
         row(&["prim::data", "aten::_to_copy", "aten::fliplr", "aten::flipud", "aten::msort"], S::Like, Same),
