@@ -48,6 +48,7 @@ pub const ROWS: &[Row] = &[
     ("aten::trapz", trapezoid),
     ("aten::var", var),
     ("aten::var_mean", var_mean),
+    ("aten::linalg_vecdot", linalg_vecdot),
 ];
 
 // ---- dimensions and shapes
@@ -669,4 +670,34 @@ fn cumulative_trapezoid(call: &Call<'_>) -> Answer {
     let mut order: Vec<usize> = (0..last).collect();
     order.insert(strips.dim, last);
     one(found.permute(&order).contiguous())
+}
+
+/// `aten::linalg_vecdot`: the sum over one dimension of the product of the operands, of which the
+/// first is conjugated. Both are floating point or complex, and of one type.
+fn linalg_vecdot(call: &Call<'_>) -> Answer {
+    let (x, y) = (call.tensor("x")?, call.tensor("y")?);
+    let names = (x.dtype().python_name(), y.dtype().python_name());
+    if !x.dtype().is_float() && !x.dtype().is_complex() {
+        let message = "linalg.vecdot: Expected a floating point or complex tensor as input. Got";
+        return Err(Stop::raised(format!("{message} {}", names.0)));
+    }
+    if x.dtype() != y.dtype() {
+        let (x, y) = names;
+        let message = "linalg.vecdot: Expected x and y to have the same dtype, but found x of type";
+        return Err(Stop::raised(format!("{message} {x} and y of type {y} instead")));
+    }
+    if x.rank() == 1 && y.rank() == 1 && x.size(0) != y.size(0) {
+        let (of_x, of_y, n, m) = (x.shape(), y.shape(), x.numel(), y.numel());
+        return Err(Stop::raised(format!(
+            "inconsistent tensor size, expected tensor {of_x:?} and src {of_y:?} to have the same number of elements, but got {n} and {m} elements respectively"
+        )));
+    }
+    let shape = broadcast(x.shape(), y.shape())?;
+    let dims: Vec<usize> = if shape.is_empty() { Vec::new() } else { vec![wrap(call.int("dim")?, shape.len())?] };
+    let rows = |tensor: &Tensor| -> Result<_, Stop> { Ok(Rows::<C128>::along(&tensor.broadcast_to(&shape)?, &dims)) };
+    let (of_x, of_y) = (rows(&x)?, rows(&y)?);
+    let dot = |(u, v): (&[C128], &[C128])| u.iter().zip(v).map(|(u, v)| u.conj() * v).sum::<C128>();
+    let sums: Vec<C128> = of_x.iter().zip(of_y.iter()).map(dot).collect();
+    let kept = reduced_shape(&x.broadcast_to(&shape)?, &dims, false);
+    one(Tensor::of(&sums, x.dtype(), &kept, call.precision()))
 }

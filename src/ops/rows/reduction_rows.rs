@@ -710,4 +710,26 @@ pub(super) const ROWS: &[Row] = &[
         python: Has(TORCH),
         operands: Has(GENERATED),
     },
+    Row {
+        kind: "aten::linalg_vecdot",
+        shape: Has(&[sized(S::PairwiseReduced, E::Common)]),
+        computation: No("recipes reduce one tensor, this reduces the product of two"),
+        fusion: No("recipes reduce one tensor, this reduces the product of two"),
+        gradient: Has(&[
+            ("+2", "
+                share = unsqueeze(g, dim) * ones_like(x * y)
+                grad x = _grad_sum_to_size(share * y, size(x))
+                grad y = _grad_sum_to_size(share * x, size(y))
+            "),
+            ("+2 complex", "
+                share = unsqueeze(g, dim) * ones_like(x * y)
+                grad x = _grad_sum_to_size(conj(share) * y, size(x))
+                grad y = _grad_sum_to_size(share * x, size(y))
+            "),
+        ]),
+        guard: No(STAYS),
+        accuracy: Has(sums().in_any_order()),
+        python: Has(TORCH),
+        operands: Has(GENERATED.called(&["2x3 2x3 int:-1", "2x3 2x3 int:0", "2x3x2 3x2 int:1", "2x3 1x3 int:-2", "3 3 int:0"])),
+    },
 ];
