@@ -89,6 +89,7 @@ pub const ROWS: &[Row] = &[
     ("aten::view_as_complex", view_as_complex),
     ("aten::view_as_real", view_as_real),
     ("prim::shape", size),
+    ("aten::linalg_diagonal", linalg_diagonal),
 ];
 
 /// Changes the tensor itself to the result of a kernel.
@@ -743,4 +744,10 @@ fn len(call: &Call<'_>) -> Answer {
         Some(&n) => one(n),
         None => Err(Stop::raised_as("TypeError", "len() of a 0-d tensor")),
     }
+}
+
+/// `aten::linalg_diagonal`: the diagonals of matrices, by default of the last two dimensions, as
+/// `aten::diagonal`, whose operand has another name.
+fn linalg_diagonal(call: &Call<'_>) -> Answer {
+    one(diagonal_of(call, &call.tensor("A")?)?)
 }

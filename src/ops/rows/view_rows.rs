@@ -799,4 +799,18 @@ pub(super) const ROWS: &[Row] = &[
         python: Has(TORCH),
         operands: Has(GENERATED),
     },
+    Row {
+        kind: "aten::linalg_diagonal",
+        shape: Has(&[sized(S::Diagonal, E::Same)]),
+        computation: No(A_VIEW),
+        fusion: No(A_VIEW),
+        gradient: Has(&[(
+            "+2",
+            "grad A = AD_put_back(g, diagonal(AD_places(A), offset, dim1, dim2), A)",
+        )]),
+        guard: No(STAYS),
+        accuracy: Has(exact()),
+        python: Has(TORCH),
+        operands: Has(GENERATED.called(&["2x3 int:0 int:-2 int:-1", "2x3x2 int:1 int:0 int:1", "3x2x2 int:-1 int:-1 int:0"])),
+    },
 ];
