@@ -126,6 +126,9 @@ fn pairwise(call: &Call<'_>) -> Option<Extent> {
     let mut tensors = call.schema.formals.iter().filter(|formal| formal.ty.is_tensor());
     let [first, second] = [tensors.next()?.name, tensors.next()?.name];
     let mut sizes = broadcast_two(&call.sizes_of(first)?, &call.sizes_of(second)?);
+    if sizes.is_empty() {
+        return Some(Extent::of(sizes));
+    }
     let dim = match call.schema.formal("dim") {
         Some(_) => call.int(&["dim"])?,
         // Up to 1.4 distances reduce the second dimension.
