@@ -117,7 +117,7 @@ pub enum Error {
 #[derive(Clone, Copy, Debug)]
 pub struct Operands {
     /// The operands of nodes in random groups, a letter each: see
-    /// `tools/opt/tests/random_groups.rs`.
+    /// `tools/opt/tests/suite/random_groups.rs`.
     pub drawn: &'static [&'static str],
     /// The reason why random groups draw none, if it is fused nevertheless.
     pub undrawn: &'static str,
@@ -128,7 +128,23 @@ pub struct Operands {
     pub shaped: &'static [&'static str],
 }
 
-/// The facts about one operator.
+/// The facts about one operator. A row without a field does not compile:
+///
+/// ```compile_fail,E0063
+/// use jitopt_core::ops::rows::{Fact::No, Row};
+///
+/// let (kind, why) = ("my::operator", "this example has no operands");
+/// Row {
+///     kind,
+///     shape: No(why),
+///     computation: No(why),
+///     fusion: No(why),
+///     gradient: No(why),
+///     guard: No(why),
+///     accuracy: No(why),
+///     python: No(why),
+/// };
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
     /// The operator.

@@ -16,13 +16,14 @@ const CHAPTERS: &[(&str, &str)] = &[
     ("speculation", include_str!("../guide/speculation.md")),
     ("lint", include_str!("../guide/lint.md")),
     ("writing-a-pass", include_str!("../guide/writing-a-pass.md")),
+    ("adding-an-operator", include_str!("../guide/adding-an-operator.md")),
     ("fidelity", include_str!("../guide/fidelity.md")),
 ];
 
 /// Prints one chapter, or the list of chapters.
 pub(crate) fn run(args: &GuideArgs, world: &mut World<'_>) -> i32 {
     let Some(name) = &args.chapter else {
-        let lines = CHAPTERS.iter().map(|(name, text)| format!("{name:<16} {}\n", title(text)));
+        let lines = CHAPTERS.iter().map(|(name, text)| format!("{name:<18} {}\n", title(text)));
         world.print(lines.collect::<String>().as_bytes());
         return exit::YES;
     };

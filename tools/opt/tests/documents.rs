@@ -121,8 +121,9 @@ fn check(path: &Path) -> Result<(), String> {
     let folder = env::temp_dir().join(format!("jitopt-documents-{}-{name}", std::process::id()));
     fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
     let repository = root().canonicalize().map_err(|error| error.to_string())?;
-    std::os::unix::fs::symlink(repository.join("testdata"), folder.join("testdata"))
-        .map_err(|error| error.to_string())?;
+    for shown in ["testdata", "src"] {
+        std::os::unix::fs::symlink(repository.join(shown), folder.join(shown)).map_err(|error| error.to_string())?;
+    }
     let result = check_in(&text, &name, &folder);
     let _ = fs::remove_dir_all(&folder);
     let written = result?;

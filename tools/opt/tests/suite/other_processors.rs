@@ -4,7 +4,8 @@
 //! small C program on the same memory, natively and under `qemu-aarch64`, and the results are
 //! compared: elementwise functions bitwise, on ordinary numbers and on arbitrary bits; reductions,
 //! whose order of summation depends on the vector width, within a tolerance. If one of the programs
-//! is not installed (Debian: `gcc-aarch64-linux-gnu`, `qemu-user`), the test says so and ends.
+//! is not installed (Debian: `gcc-aarch64-linux-gnu`, `qemu-user`), the test says so, and kernels
+//! only run here.
 
 #![allow(clippy::print_stdout, reason = "says what is left out to those who ask with --nocapture")]
 
@@ -163,23 +164,28 @@ fn is_there(program: &str) -> bool {
 
 #[test]
 fn kernels_for_aarch64_compute_the_same() {
-    if let Some(missing) = [CROSS, QEMU].into_iter().find(|program| !is_there(program)) {
-        return println!("left out: there is no {missing} here");
+    let missing = [CROSS, QEMU].into_iter().find(|program| !is_there(program));
+    if let Some(missing) = missing {
+        println!("only compiled and run for this processor: there is no {missing} here");
     }
     let folder: PathBuf = std::env::temp_dir().join(format!("jitopt-aarch64-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("there is room");
     for case in [functions(), reductions("inner", &[64, 300], 1), reductions("outer", &[300, 70], 0)] {
         let graph = folder.join("graph.ir");
         std::fs::write(&graph, &case.text).expect("there is room");
-        let kernel = done(Command::new(env!("CARGO_BIN_EXE_jitopt")).arg("--emit=c").arg(&graph));
+        let kernel = done(Command::new(env!("CARGO_BIN_EXE_jitopt")).args(["--torch=2.15", "--emit=c"]).arg(&graph));
         std::fs::write(folder.join("kernel.c"), kernel).expect("there is room");
         std::fs::write(folder.join("main.c"), program(&case)).expect("there is room");
-        let (here, there) = (run(&case, &folder, "cc", None), run(&case, &folder, CROSS, Some(QEMU)));
+        let here = run(&case, &folder, "cc", None);
         assert_eq!(here.len(), case.accesses[1..].iter().map(|(_, n)| n).sum::<usize>());
+        assert!(here.iter().any(|x| x.is_finite() && *x != 0.0), "{}: nothing was computed", case.name);
+        if missing.is_some() {
+            continue;
+        }
+        let there = run(&case, &folder, CROSS, Some(QEMU));
         let apart = if has_fma() { case.apart } else { case.apart.max(1e-6) };
         let differ = (0..here.len()).find(|&i| !is_same(here[i], there[i], apart));
         assert!(differ.is_none(), "{}: {:?}", case.name, differ.map(|i| (i, here[i], there[i])));
-        assert!(here.iter().any(|x| x.is_finite() && *x != 0.0), "{}: nothing was computed", case.name);
     }
     std::fs::remove_dir_all(&folder).expect("the folder is ours");
 }
