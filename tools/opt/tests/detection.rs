@@ -558,7 +558,7 @@ fn failing_graphs_become_small() {
     let all = all();
     let named = |name: &&str| all.iter().find(|mutant| mutant.to_string() == **name).copied();
     let inserted = |name: &&&str| name.contains(&part) && (mutants::INSERTED || !name.contains('.'));
-    let mutants: Vec<Mutant> = REDUCED.iter().filter(inserted).map(|name| named(&name).expect(name)).collect();
+    let mutants: Vec<Mutant> = REDUCED.iter().filter(inserted).map(|name| named(name).expect(name)).collect();
     let found = in_threads(mutants, |part| part.into_iter().map(|mutant| (mutant, reduced(mutant))).collect());
     let _ = std::panic::take_hook();
     let mut large = Vec::new();
