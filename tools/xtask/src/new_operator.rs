@@ -203,7 +203,7 @@ fn without_shape(table: &str, kind: &str) -> (String, Option<String>) {
             continue;
         }
         let rule = rule.trim_end().trim_end_matches(',');
-        let rule: String = rule.split_inclusive([' ', ')']).map(|word| prefixed(word)).collect();
+        let rule: String = rule.split_inclusive([' ', ')']).map(prefixed).collect();
         for name in own {
             let formal = name.trim_matches('"').strip_prefix(kind).and_then(|rest| rest.strip_prefix(':'));
             let with = formal.map_or(String::new(), |formal| format!(".with(\"{formal}\")"));
