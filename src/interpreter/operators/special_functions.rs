@@ -138,8 +138,8 @@ fn zeta(call: &Call) -> Answer {
     one(both(&x, &q, types, of)?)
 }
 
-/// `aten::special_xlog1py`: the first operand times the logarithm of one more than the second, and 0
-/// where the first is 0. Integers and bools become floats; complex numbers are refused.
+/// `aten::special_xlog1py`: the first operand times the logarithm of one more than the second, and
+/// 0 where the first is 0. Integers and bools become floats; complex numbers are refused.
 fn special_xlog1py(call: &Call<'_>) -> Answer {
     let (a, b) = (operand(call, 0)?, operand(call, 1)?);
     let dtype = to_float_arithmetic(common(&a, &b));
