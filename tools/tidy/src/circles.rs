@@ -18,7 +18,7 @@ const KNOWN: &[(&str, &[&str])] = &[
     ("src/interpreter/operators", &["clamping", "containers", "pointwise", "scalars"]),
     ("src/interpreter/operators", &["percent_format", "strings"]),
     ("src/interpreter/operators", &["quantization", "quantized_functions", "quantized_layers"]),
-    // A row of an operator holds facts of all kinds, and the table of each kind is made of the rows.
+    // A row of an operator holds facts of all kinds; the table of each kind is made of the rows.
     ("src/ops", &["formulas", "fusion_rules", "guard_rules", "recipes", "rows", "shape_rules"]),
     // A pipeline holds passes, whose functions take a context, which holds options of a pipeline.
     ("src/pass", &["context", "info", "pipeline"]),
