@@ -10,7 +10,8 @@ use crate::types::{Dim, Type};
 use demands::Axis;
 use std::collections::BTreeMap;
 
-/// The largest parameter of a layer for which operands are proposed: products of larger ones overflow.
+/// The largest parameter of a layer for which operands are proposed: products of larger ones
+/// overflow.
 const LARGEST: u64 = 1 << 30;
 
 mod demands;

@@ -57,8 +57,8 @@ fn check_name(name: &str, tree: &Tree) -> Result<()> {
     Ok(())
 }
 
-/// The name and the aliases of the pass that a file defines, read from its text: `cargo xtask` does not
-/// compile the passes, and starts in a second.
+/// The name and the aliases of the pass that a file defines, read from its text: `cargo xtask` does
+/// not compile the passes, and starts in a second.
 fn pass_names(text: &str) -> Vec<String> {
     let Some((_, info)) = text.split_once(": PassInfo = PassInfo {") else { return Vec::new() };
     let field = |name: &str| Some(info.split_once(name)?.1.split_once(",\n")?.0);
