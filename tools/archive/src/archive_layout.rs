@@ -1,0 +1,222 @@
+//! What kind of archive a file is, and its parts.
+
+use crate::byte_source::ByteSource;
+use crate::code_surface::{Class, Method, Surface};
+use crate::container::Container;
+use crate::exported_model::{self, Exported};
+use crate::legacy_model::{self, MODEL};
+use crate::module_tree;
+use crate::pickle_value::Value;
+use crate::records::{OLD_PROGRAM, Records};
+use crate::refusal::{Refusal, Result, refuse, shown};
+use crate::stored_tensors::{NamedTensor, StoredTensor};
+use crate::unpickler::unpickle;
+use std::collections::BTreeMap;
+
+/// Bytes of a view that repeats elements of its storage.
+const MOST_EXPANDED: u64 = 64 << 20;
+
+/// The kinds of archives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// TorchScript of 1.0 to 1.2, with `model.json`.
+    Legacy,
+    /// TorchScript of 1.3 and later.
+    TorchScript,
+    /// TorchScript with bytecode for mobile devices, `.ptl`.
+    Mobile,
+    /// An exported program of 2.2 to 2.8.
+    Serialized,
+    /// An exported program of 2.9 and later.
+    Exported,
+}
+
+impl Kind {
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Legacy => "TorchScript archive, layout of 1.0 to 1.2",
+            Kind::TorchScript => "TorchScript archive",
+            Kind::Mobile => "TorchScript archive for mobile devices, with bytecode",
+            Kind::Serialized => "exported program, layout of 2.2 to 2.8",
+            Kind::Exported => "exported program",
+        }
+    }
+}
+
+/// An archive that was read, without its weights.
+#[derive(Debug)]
+pub struct Archive {
+    records: Records,
+    /// What it is.
+    pub kind: Kind,
+    /// The format version of TorchScript archives, from 1 to 10.
+    pub version: Option<u64>,
+    /// Which releases write such an archive, as far as it shows.
+    pub saved_by: String,
+    /// The class of the module, `__torch__.Net`; empty for other kinds.
+    pub class: String,
+    /// The methods of the module.
+    pub methods: Vec<Method>,
+    /// All classes, by name.
+    pub classes: Vec<Class>,
+    /// How often the code calls each operator.
+    pub operators: BTreeMap<String, usize>,
+    /// Tensors by qualified name, in the order of the archive; constants last.
+    pub tensors: Vec<NamedTensor>,
+    /// Objects whose state a method of the archive would make while loading: nothing ran it.
+    pub hooks: Vec<String>,
+    /// Whether the module was saved in training mode.
+    pub training: Option<bool>,
+    /// Modules, the outermost included.
+    pub modules: usize,
+    /// Constants of the code, tensors and others.
+    pub constants: usize,
+    /// Files that the user added, with their bytes.
+    pub extra_files: Vec<(String, u64)>,
+    /// Facts of an exported program.
+    pub exported: Option<Exported>,
+}
+
+/// Reads an archive.
+///
+/// # Errors
+/// The file is no archive of a program, or one that is not sound.
+pub fn open(source: Box<dyn ByteSource>) -> Result<Archive> {
+    let records = Records::of(Container::open(source)?)?;
+    records.check_byte_order()?;
+    if records.has("archive_format") || records.names().any(|name| name.starts_with("models/")) {
+        return exported(records, Kind::Exported);
+    }
+    if records.has(OLD_PROGRAM) {
+        return exported(records, Kind::Serialized);
+    }
+    if records.has(MODEL) { legacy(records) } else { torch_script(records) }
+}
+
+fn exported(mut records: Records, kind: Kind) -> Result<Archive> {
+    if kind == Kind::Exported {
+        let format = records.content("archive_format")?;
+        if format.trim_ascii() != b"pt2" {
+            let format = String::from_utf8_lossy(&format).into_owned();
+            return Err(Refusal::new(format!("it says {}, not `pt2`", shown(&format))).in_record("archive_format"));
+        }
+    }
+    let parts = match kind {
+        Kind::Exported => exported_model::read_models(&mut records)?,
+        _ => exported_model::read_serialized(&mut records)?,
+    };
+    let saved_by = parts.facts.saved_by.clone().unwrap_or_else(|| "2.2 to 2.4".to_owned());
+    let mut archive = Archive::new(records, kind, saved_by);
+    archive.methods = parts.methods;
+    archive.operators = parts.operators;
+    archive.tensors = parts.tensors;
+    archive.exported = Some(parts.facts);
+    Ok(archive)
+}
+
+fn legacy(mut records: Records) -> Result<Archive> {
+    let version = records.version()?;
+    let parts = legacy_model::read(&mut records)?;
+    let saved_by = format!("1.0 to 1.2 ({})", parts.saved_by);
+    let mut archive = Archive::new(records, Kind::Legacy, saved_by);
+    archive.version = Some(version);
+    archive.methods = parts.class.methods;
+    archive.take(parts.tree, parts.surface);
+    Ok(archive)
+}
+
+fn torch_script(mut records: Records) -> Result<Archive> {
+    records.check_is_program()?;
+    let version = records.version()?;
+    let surface = records.surface()?;
+    let in_constants = |refusal: Refusal| refusal.in_record("constants.pkl");
+    let constants = records.content("constants.pkl")?;
+    let constants = unpickle(&constants).map_err(in_constants)?;
+    let (constants, count) = module_tree::constants(&constants, &mut records).map_err(in_constants)?;
+    if let Some(last) = surface.last_constant.filter(|last| *last >= count) {
+        return refuse(format!("the code uses CONSTANTS.c{last} of {count}"));
+    }
+    let in_data = |refusal: Refusal| refusal.in_record("data.pkl");
+    let data = records.content("data.pkl")?;
+    let data = unpickle(&data).map_err(in_data)?;
+    let tree = module_tree::walk(&data, &surface, &mut records).map_err(in_data)?;
+    let Value::Object { class, .. } = data.root() else { return refuse("it is not a module").map_err(in_data) };
+    let kind = if records.has("bytecode.pkl") { Kind::Mobile } else { Kind::TorchScript };
+    let saved_by = records.releases();
+    let mut archive = Archive::new(records, kind, saved_by.to_owned());
+    archive.version = Some(version);
+    archive.class = class.clone();
+    archive.methods = surface.classes.get(class).map(|class| class.methods.clone()).unwrap_or_default();
+    archive.constants = count;
+    archive.take(tree, surface);
+    archive.tensors.extend(constants);
+    Ok(archive)
+}
+
+impl Archive {
+    fn new(records: Records, kind: Kind, saved_by: String) -> Archive {
+        let extra = |name: &str| {
+            let file = name.strip_prefix("extra/")?;
+            Some((file.to_owned(), records.size(name)?))
+        };
+        let extra_files = records.names().filter_map(extra).collect();
+        Archive {
+            kind,
+            version: None,
+            saved_by,
+            class: String::new(),
+            methods: Vec::new(),
+            classes: Vec::new(),
+            operators: BTreeMap::new(),
+            tensors: Vec::new(),
+            hooks: Vec::new(),
+            training: None,
+            modules: 0,
+            constants: 0,
+            extra_files,
+            exported: None,
+            records,
+        }
+    }
+
+    fn take(&mut self, tree: module_tree::Tree, surface: Surface) {
+        self.tensors = tree.tensors;
+        self.hooks = tree.hooks;
+        self.training = tree.training;
+        self.modules = tree.modules;
+        self.operators = surface.operators;
+        self.classes = surface.classes.into_values().collect();
+    }
+
+    /// Bytes of the file, and its entries.
+    pub fn extent(&self) -> (u64, usize) {
+        (self.records.containers[0].size, self.records.containers[0].entries().len())
+    }
+
+    /// Bytes of a storage.
+    pub fn storage_bytes(&self, storage: usize) -> u64 {
+        self.records.storages[storage].bytes
+    }
+
+    /// The bytes that all tensors occupy: shared storages count once.
+    pub fn stored_bytes(&self) -> u64 {
+        self.records.storages.iter().map(|storage| storage.bytes).sum()
+    }
+
+    /// The elements of a tensor in row-major order, little-endian.
+    ///
+    /// # Errors
+    /// The record is damaged, or the tensor is much larger than its storage.
+    pub fn content(&self, tensor: &StoredTensor) -> Result<Vec<u8>> {
+        let storage = &self.records.storages[tensor.storage];
+        if tensor.bytes() > MOST_EXPANDED.max(storage.bytes.saturating_mul(4)) {
+            let (bytes, stored) = (tensor.bytes(), storage.bytes);
+            return Err(Refusal::new(format!("a view of {bytes} bytes repeats the {stored} bytes of its storage"))
+                .in_record(&storage.record));
+        }
+        let content = self.records.content_of(storage.container, &storage.record)?;
+        let gathered = tensor.gathered(&content);
+        gathered.map_or_else(|| refuse("a tensor does not fit into memory, or leaves its storage"), Ok)
+    }
+}
