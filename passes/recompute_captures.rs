@@ -32,9 +32,10 @@
 use crate::refine_captures::{Handed, drop_unread, handed, without_gradient};
 use jitopt_core::analysis::AliasDb;
 use jitopt_core::analysis::gradient_roles::Roles;
+use jitopt_core::codegen::expression::expression;
 use jitopt_core::ir::{Attribute, Graph, Node, Value, ValueMap};
 use jitopt_core::ops;
-use jitopt_core::ops::formulas::{formulas, is_expensive};
+use jitopt_core::ops::formulas::formulas;
 use jitopt_core::ops::fusion_rules::fusion_row;
 use jitopt_core::ops::rules::{AliasRule, Nondeterminism};
 use jitopt_core::pass::{PassContext, PassError, PassInfo};
@@ -307,6 +308,7 @@ fn is_cheap(graph: &Graph, node: Node) -> bool {
     let types: Vec<Type> = graph.inputs(node).map(|value| graph.ty(value)).collect();
     let operator = ops::operator(graph.era, graph.kind(node));
     let row = operator.resolve(&types).schema().and_then(fusion_row);
+    let is_expensive = |text| expression(text).is_ok_and(|formula| formula.is_expensive);
     let is_cheap = || formulas(graph.kind(node)).iter().all(|formula| !is_expensive(formula.float));
     row.is_some_and(|row| !row.reduces)
         && is_cheap()

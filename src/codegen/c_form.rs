@@ -27,38 +27,19 @@ mod rows_together;
 mod streaming;
 mod variances;
 
-use super::expressions::{literal, memory_type};
+use super::c_spelling::{literal, memory_type};
 use super::kernel::{Direction, Inner, Kernel, Source, Traversal};
+use super::loops::Loops;
+use super::plan::Plan;
 use super::prelude;
-use super::schedule::Schedule;
 use crate::tensor::DType;
 use std::fmt::Write;
 
-pub use parted_rows::{Turns, can_be_split, turns};
-
-/// Elements in a tile: the buffers between its loops stay in the first level of cache, and results
-/// that are streamed take turns with what is loaded. Measured with variants built for the purpose:
-/// a streamed sum takes 1.4 times as long with bursts of 4 KiB as with 1, and 2.6 times with 16. In
-/// the caches a tile of 4096 elements is no faster.
-pub const TILE: usize = 256;
-/// Rows side by side that are folded at once: totals and what is computed of rows stay in the first
-/// level of cache. A launch may ask for fewer, so that each thread has some.
-pub const COLUMNS: usize = 1024;
-
-/// Points in a tile of a kernel along the innermost dimension; none where a tile is a whole row.
-pub fn tile(traversal: &Traversal) -> Option<usize> {
-    match traversal.direction {
-        Direction::Points => Some(TILE),
-        Direction::Outer => Some(COLUMNS),
-        Direction::Inner | Direction::Split | Direction::Strided => None,
-    }
-}
-
 /// One translation unit of several kernels: what they call of the prelude, then each as a function
 /// of its name.
-pub fn unit(kernels: &[(&str, &Kernel, &Traversal)]) -> String {
+pub fn unit(kernels: &[(&str, &Kernel, &Traversal, &Plan)]) -> String {
     let functions: Vec<String> =
-        kernels.iter().map(|(name, kernel, traversal)| function(name, kernel, traversal)).collect();
+        kernels.iter().map(|(name, kernel, traversal, plan)| function(name, kernel, traversal, plan)).collect();
     let mut text = prelude::types().to_owned();
     text += &prelude::used_by(functions.iter().map(String::as_str));
     for function in functions {
@@ -80,9 +61,9 @@ pub fn without_notes(text: &str) -> String {
     )
 }
 
-/// The function of a kernel that walks in some way.
-pub fn function(name: &str, kernel: &Kernel, traversal: &Traversal) -> String {
-    let mut writer = Writer::new(kernel, traversal);
+/// The function of a kernel that walks in some way, under a plan.
+pub fn function(name: &str, kernel: &Kernel, traversal: &Traversal, plan: &Plan) -> String {
+    let mut writer = Writer::new(kernel, traversal, plan);
     writer.head(name);
     writer.body();
     writer.out
@@ -91,15 +72,12 @@ pub fn function(name: &str, kernel: &Kernel, traversal: &Traversal) -> String {
 struct Writer<'k> {
     kernel: &'k Kernel,
     traversal: &'k Traversal,
-    schedule: Schedule,
-    tile: Option<usize>,
+    loops: Loops<'k>,
     /// Whether the loops that are being written are over a part of the rows that stand side by
     /// side, which begins at `c`.
     in_parts: bool,
     /// Whether they take several rows that they fold at once: row `u` of those that begin at `j`.
-    together: bool,
-    /// Whether blocks of floats are summed in doubles, as floats were not enough.
-    in_doubles: bool,
+    together: Option<usize>,
     /// How much further in lines stand than they would without loops around that only some kernels
     /// have.
     deeper: usize,
@@ -115,19 +93,17 @@ fn beside(letter: char, name: &str) -> String {
 }
 
 impl<'k> Writer<'k> {
-    fn new(kernel: &'k Kernel, traversal: &'k Traversal) -> Writer<'k> {
-        let schedule = Schedule::new(kernel, traversal);
-        Writer {
-            kernel,
-            traversal,
-            schedule,
-            tile: tile(traversal),
-            in_parts: false,
-            together: false,
-            in_doubles: false,
-            deeper: 0,
-            out: String::new(),
-        }
+    fn new(kernel: &'k Kernel, traversal: &'k Traversal, plan: &Plan) -> Writer<'k> {
+        let loops = Loops::new(kernel, traversal, plan);
+        Writer { kernel, traversal, loops, in_parts: false, together: None, deeper: 0, out: String::new() }
+    }
+}
+
+impl<'k> std::ops::Deref for Writer<'k> {
+    type Target = Loops<'k>;
+
+    fn deref(&self) -> &Loops<'k> {
+        &self.loops
     }
 }
 
@@ -159,13 +135,16 @@ impl Writer<'_> {
         let (loads, stores) = (list(loads.collect()), list(stores.collect()));
         self.line(0, &format!("// data: {loads}"));
         self.line(0, &format!("// and then, written: {stores}"));
-        self.line(
-            0,
-            &format!(
-                "void {name}(const i64 *shape, i64 rank, i64 kept, i64 begin, i64 end, char *const *data,\n          const i64 *strides, const double *reals, const i64 *wholes, i64 stream, i64 ask, i64 columns)"
-            ),
-        );
+        self.line(0, &format!("void {name}(const jo_args *args)"));
         self.line(0, "{");
+        self.line(
+            4,
+            "const i64 *const shape = args->shape, *const strides = args->strides, *const wholes = args->wholes;",
+        );
+        self.line(4, "char *const *const data = args->data;");
+        self.line(4, "const double *const reals = args->reals;");
+        self.line(4, "const i64 rank = args->rank, kept = args->kept, begin = args->begin, end = args->end;");
+        self.line(4, "const i64 stream = args->stream, ask = args->ask, columns = args->columns;");
         self.line(4, "(void)reals, (void)wholes, (void)stream, (void)ask, (void)columns;");
         self.numbers("double", "real", kernel.floats.len());
         self.numbers("i64", "whole", kernel.integers.len());
@@ -223,7 +202,7 @@ impl Writer<'_> {
 
     /// How many points a tile has along the innermost dimension, as a text.
     fn width_of_tile(&self) -> Option<String> {
-        self.tile.map(|tile| {
+        self.plan.tile().map(|tile| {
             if self.traversal.direction == Direction::Outer { "columns".to_owned() } else { tile.to_string() }
         })
     }
@@ -276,8 +255,10 @@ impl Writer<'_> {
     fn index(&self, access: usize) -> String {
         let is_of_row = self.in_parts && self.traversal.invariant[access];
         match self.traversal.inner[access] {
-            Inner::Unit if self.together && !self.traversal.invariant[access] => format!("[u * d{access} + i]"),
-            Inner::Strided if self.together && !self.traversal.invariant[access] => {
+            Inner::Unit if self.together.is_some() && !self.traversal.invariant[access] => {
+                format!("[u * d{access} + i]")
+            }
+            Inner::Strided if self.together.is_some() && !self.traversal.invariant[access] => {
                 format!("[u * d{access} + i * s{access}]")
             }
             Inner::Broadcast => "[0]".to_owned(),

@@ -12,7 +12,8 @@
 //! broadcast in either direction needs no mark in the graph. A norm written node by node, with a
 //! softmax after it, is one kernel without a pattern for it.
 
-use super::prelude;
+use super::expression::Expression;
+use super::plan::TARGET;
 use crate::analysis::axis_maps::AxisMap;
 use crate::analysis::reduced_dims::Axes;
 use crate::ops::recipes::ReduceOp;
@@ -96,7 +97,7 @@ pub enum Lies {
 #[derive(Clone, Debug)]
 pub struct Step {
     /// The formula; see [`crate::ops::formulas`].
-    pub text: &'static str,
+    pub formula: &'static Expression,
     /// The type that it computes in; 16-bit floats are computed in 32 bits.
     pub computed: DType,
     /// The type of the result.
@@ -280,11 +281,6 @@ impl Inner {
     }
 }
 
-/// The number of elements of a row that are kept if all rows share them: 16 KiB of floats.
-pub const KEPT: usize = 4096;
-/// The number of such values: together they fit into the second level of cache.
-const MOST_KEPT: usize = 4;
-
 /// How a kernel traverses its space. A kernel is specialised by this and the element types only.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Traversal {
@@ -323,7 +319,26 @@ pub enum Direction {
     Outer,
 }
 
+/// The directions with their names in plans. `Split` is chosen at launch, for plans it is `Inner`.
+const DIRECTIONS: [(Direction, &str); 5] = [
+    (Direction::Points, "points"),
+    (Direction::Inner, "inner"),
+    (Direction::Split, "split"),
+    (Direction::Strided, "strided"),
+    (Direction::Outer, "outer"),
+];
+
 impl Direction {
+    /// Its name in plans.
+    pub fn name(self) -> &'static str {
+        DIRECTIONS.iter().find(|row| row.0 == self).map_or("", |row| row.1)
+    }
+
+    /// The direction with a name.
+    pub fn named(name: &str) -> Option<Direction> {
+        DIRECTIONS.iter().find(|row| row.1 == name).map(|row| row.0)
+    }
+
     /// Whether loops over elements run along a row, one row after the other.
     pub fn has_single_rows(self) -> bool {
         matches!(self, Direction::Inner | Direction::Split)
@@ -391,6 +406,14 @@ impl Kernel {
     /// Values that rows share where some accesses are invariant from one row to the next. None
     /// where reading them again takes as long as computing them.
     pub fn columns(&self, invariant: &[bool]) -> Columns {
+        let columns = self.columns_of(invariant);
+        let operations: usize = columns.all.iter().map(|&i| self.steps[i].formula.operations.max(1)).sum();
+        let is_worth_it = columns.kept.len() <= TARGET.most_shared && operations > columns.kept.len();
+        if is_worth_it { columns } else { Columns::default() }
+    }
+
+    /// All values that rows share.
+    pub fn columns_of(&self, invariant: &[bool]) -> Columns {
         let mut columns = Columns::default();
         for (i, step) in self.steps.iter().enumerate() {
             let is_shared = |input: &Input| match input.source {
@@ -408,9 +431,7 @@ impl Kernel {
         let read = read.chain(self.stores.iter().map(|store| store.source));
         let kept = |source| if let Source::Step(i) = source { columns.all.contains(&i).then_some(i) } else { None };
         columns.kept = read.filter_map(kept).collect();
-        let operations: usize = columns.all.iter().map(|&i| prelude::operations(self.steps[i].text).max(1)).sum();
-        let is_worth_it = columns.kept.len() <= MOST_KEPT && operations > columns.kept.len();
-        if is_worth_it { columns } else { Columns::default() }
+        columns
     }
 
     /// The number of accesses: loads, then stores.

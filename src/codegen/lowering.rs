@@ -7,9 +7,8 @@
 mod numbers;
 mod recipe_steps;
 
-use super::expressions;
+use super::expression::{Expression, expression};
 use super::kernel::{ColumnReduction, Input, Kernel, Lies, Limit, Load, Made, Outcome, Part, Source, Step, Store};
-use super::prelude;
 use crate::analysis::axis_maps::{AxisMap, AxisMaps};
 use crate::analysis::reduced_dims::recipes_of;
 use crate::interpreter::{Environment, IValue, literal_values};
@@ -154,7 +153,7 @@ pub fn lower(section: &Graph, group: &str, arguments: &[Argument], release: (u32
 
 fn operations(kernel: &Kernel) -> usize {
     let reduced: usize = kernel.reductions.iter().map(|reduction| if reduction.op.varies() { 3 } else { 1 }).sum();
-    kernel.steps.iter().map(|step| prelude::operations(step.text).max(1)).sum::<usize>() + reduced
+    kernel.steps.iter().map(|step| step.formula.operations.max(1)).sum::<usize>() + reduced
 }
 
 struct Lowering<'g> {
@@ -331,9 +330,9 @@ impl Lowering<'_> {
             self.known.insert(output, Known::Tensor { source, dtype, dimensioned, axis_map });
             return Ok(());
         }
-        let text = text_of(row, kind, computed)?;
+        let formula = formula_of(row, kind, computed)?;
         self.limit(node, row, computed);
-        let inputs = self.inputs(node, row, text, computed)?;
+        let inputs = self.inputs(node, row, formula, computed)?;
         // The shape of operands that are read for their type only is irrelevant.
         let read = inputs.iter().map(|input| input.letter as usize - 'a' as usize);
         let dimensioned = read.into_iter().any(|i| match self.known_operand(node, i) {
@@ -344,7 +343,7 @@ impl Lowering<'_> {
         let line = self.line(node);
         let lies = if row.in_a_row { Lies::InARow } else { Lies::AsOperands };
         let (drops, scan) = (false, None);
-        let source = self.step(Step { text, computed, out, inputs, name, line, lies, drops, scan, is_value: true });
+        let source = self.step(Step { formula, computed, out, inputs, name, line, lies, drops, scan, is_value: true });
         self.known.insert(output, Known::Tensor { source, dtype: out, dimensioned, axis_map });
         Ok(())
     }
@@ -539,10 +538,16 @@ impl Lowering<'_> {
     }
 
     /// The operands that a formula names.
-    fn inputs(&mut self, node: Node, row: &Formula, text: &str, computed: DType) -> Result<Vec<Input>, Refusal> {
+    fn inputs(
+        &mut self,
+        node: Node,
+        row: &Formula,
+        formula: &Expression,
+        computed: DType,
+    ) -> Result<Vec<Input>, Refusal> {
         let mut inputs = Vec::new();
         for (i, letter) in ('a'..='f').enumerate() {
-            if !expressions::names(text).any(|name| name == letter.encode_utf8(&mut [0; 4])) {
+            if !formula.reads(letter) {
                 continue;
             }
             let (mut source, dtype) = self.input(node, row, i, computed)?;
@@ -704,7 +709,7 @@ fn integers_of(values: &[IValue]) -> Option<Vec<i64>> {
 }
 
 /// The formula for the number class of a type.
-fn text_of(row: &Formula, kind: Symbol, computed: DType) -> Result<&'static str, Refusal> {
+fn formula_of(row: &Formula, kind: Symbol, computed: DType) -> Result<&'static Expression, Refusal> {
     let text = match computed.arithmetic() {
         Some(Kind::Float) => row.float,
         Some(Kind::Int) => row.integer,
@@ -713,6 +718,6 @@ fn text_of(row: &Formula, kind: Symbol, computed: DType) -> Result<&'static str,
     };
     match text.is_empty() {
         true => refuse(format!("`{kind}` of {} has no formula", computed.name())),
-        false => Ok(text),
+        false => expression(text).map_err(Refusal),
     }
 }

@@ -9,6 +9,17 @@ typedef unsigned int u32;
 typedef long long i64;
 typedef unsigned long long u64;
 #define JO static inline __attribute__((always_inline, unused))
+// The arguments of a kernel; runtime/loading.rs says what each means.
+typedef struct {
+    const i64 *shape;
+    i64 rank, kept, begin, end;
+    char *const *data;
+    const i64 *strides;
+    const double *reals;
+    const i64 *wholes;
+    i64 stream, ask, columns, turn, part, parts;
+    char *found;
+} jo_args;
 
 // The start of a row: its position along the dimensions before `kept`, and the offset of each of n
 // accesses. One function for all kernels of a unit, with offsets in memory: as separate variables

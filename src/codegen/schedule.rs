@@ -8,8 +8,8 @@
 //!                    y = p * r                                           | again
 //! ```
 //!
-//! What a later phase needs of an earlier one is computed again from what is loaded, unless it is
-//! heavy and a result of the same type is yet to be written: then it waits in that result's memory.
+//! What a later phase needs of an earlier one is computed again from what is loaded, unless the plan
+//! keeps it in the memory of a result that is yet to be written.
 //!
 //! The chain of a single `exp` keeps a processor waiting while the next element could begin, but
 //! with five of them in a loop its window holds hardly one element: the loops of an LSTM cell take
@@ -18,8 +18,7 @@
 //! a loop may hold is little.
 
 use super::kernel::{Columns, Direction, Input, Kernel, Source, Traversal};
-use crate::ops::formulas;
-use crate::tensor::DType;
+use super::plan::Plan;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Which loop each step is in, and how many loops there are.
@@ -45,11 +44,10 @@ impl Stages {
     }
 }
 
-/// Stages some of the steps of a kernel: what is heavy begins a loop of its own, what is light is
+/// Stages some of the steps of a kernel: those that a plan has alone begin a loop of their own, others are
 /// done as late as possible, beside its first reader. A running total is alone in its loop, with a
 /// loop before and one behind for all else, which may be empty.
-pub fn stages(kernel: &Kernel, steps: &BTreeSet<usize>) -> Stages {
-    let is_expensive = |i: usize| formulas::is_expensive(kernel.steps[i].text);
+pub fn stages(kernel: &Kernel, steps: &BTreeSet<usize>, alone: &BTreeSet<usize>) -> Stages {
     let runs = |i: usize| kernel.steps[i].scan.is_some();
     let mut stages = Stages::default();
     let mut begun = 0;
@@ -58,10 +56,10 @@ pub fn stages(kernel: &Kernel, steps: &BTreeSet<usize>) -> Stages {
         let earliest = kernel.steps[i].inputs.iter().map(known).max().unwrap_or(0);
         let stage = match () {
             () if runs(i) => begun.max(earliest + 1),
-            () if is_expensive(i) => begun.max(earliest),
+            () if alone.contains(&i) => begun.max(earliest),
             () => earliest,
         };
-        if runs(i) || is_expensive(i) {
+        if runs(i) || alone.contains(&i) {
             begun = stage + if runs(i) { 2 } else { 1 };
         }
         stages.of_step.insert(i, stage);
@@ -69,7 +67,7 @@ pub fn stages(kernel: &Kernel, steps: &BTreeSet<usize>) -> Stages {
     let mut first_reader: BTreeMap<usize, usize> = BTreeMap::new();
     for &i in steps.iter().rev() {
         let earliest = stages.of_step[&i];
-        if let Some(&reader) = first_reader.get(&i).filter(|_| !is_expensive(i) && !runs(i)) {
+        if let Some(&reader) = first_reader.get(&i).filter(|_| !alone.contains(&i) && !runs(i)) {
             stages.of_step.insert(i, reader.max(earliest));
         }
         let read_in = stages.of_step[&i] - usize::from(runs(i));
@@ -122,19 +120,15 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Of a kernel that walks in some way.
-    pub fn new(kernel: &Kernel, traversal: &Traversal) -> Schedule {
+    /// Of a kernel that walks in some way, under a plan.
+    pub fn new(kernel: &Kernel, traversal: &Traversal, plan: &Plan) -> Schedule {
         let mut schedule = Schedule {
             of_row: Vec::new(),
             phase_of_step: vec![0; kernel.steps.len()],
             phase_of_reduction: vec![0; kernel.reductions.len()],
             phases: 1,
-            carried: BTreeMap::new(),
-            columns: if traversal.direction == Direction::Points {
-                kernel.columns(&traversal.invariant)
-            } else {
-                Columns::default()
-            },
+            carried: plan.kept.clone(),
+            columns: plan.columns(kernel),
         };
         // A fold may read steps, and steps folds; each stands behind what it reads in its own list
         // only.
@@ -155,7 +149,6 @@ impl Schedule {
         }
         let last = (0..kernel.stores.len()).map(|k| schedule.phase(kernel.stores[k].source)).max();
         schedule.phases = 1 + last.unwrap_or(0);
-        schedule.carry(kernel, traversal);
         schedule
     }
 
@@ -208,41 +201,6 @@ impl Schedule {
     /// Whether the value of a step waits in the memory of a result in a phase.
     pub fn waits(&self, step: usize, phase: usize) -> bool {
         self.carried.contains_key(&step) && self.phase_of_step[step] < phase
-    }
-
-    /// Whether what waits for a phase is read before anything of the phase is written over it: in
-    /// one loop, which no other one follows.
-    fn reads_once(&self, kernel: &Kernel, traversal: &Traversal, phase: usize) -> bool {
-        let aims = self.aims(kernel, traversal, phase);
-        let reduces = |aim: &Aim| matches!(aim, Aim::Reduce(_));
-        stages(kernel, &self.steps(kernel, phase, &aims)).count == 1 && !aims.iter().any(reduces)
-    }
-
-    /// Finds memory for heavy steps that later phases need.
-    fn carry(&mut self, kernel: &Kernel, traversal: &Traversal) {
-        let needed = |phase: usize| self.steps(kernel, phase, &self.aims(kernel, traversal, phase));
-        let needed: Vec<BTreeSet<usize>> = (0..self.phases).map(needed).collect();
-        for (i, step) in kernel.steps.iter().enumerate() {
-            let last = (self.phase_of_step[i] + 1..self.phases).rev().find(|&phase| needed[phase].contains(&i));
-            let Some(last) = last.filter(|_| formulas::is_expensive(step.text)) else { continue };
-            let taken: Vec<usize> = self.carried.values().copied().collect();
-            let is_free = |k: &usize| {
-                let store = &kernel.stores[*k];
-                store.column_reduction.is_none()
-                    && kernel.made[store.tensor].dtype == step.out
-                    && matches!(step.out, DType::Float | DType::Double)
-                    && self.phase(store.source) >= last
-                    && !traversal.writes_rows(kernel, *k)
-                    && !taken.contains(k)
-            };
-            for store in (0..kernel.stores.len()).filter(is_free).collect::<Vec<_>>() {
-                self.carried.insert(i, store);
-                if self.phase(kernel.stores[store].source) > last || self.reads_once(kernel, traversal, last) {
-                    break;
-                }
-                self.carried.remove(&i);
-            }
-        }
     }
 }
 

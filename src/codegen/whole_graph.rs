@@ -1,20 +1,48 @@
-//! The kernels of all fusion groups of a graph as one translation unit: `--emit=c`.
+//! The kernels of all fusion groups of a graph: as one translation unit, `--emit=c`, and their
+//! plans, `--emit=plan`.
 
 use super::c_form;
 use super::kernel::{Direction, Inner, Kernel, Source, Traversal};
 use super::lowering::{Refusal, arguments_of_types, lower};
+use super::plan::{Plan, TARGET, choose};
 use crate::analysis::axis_maps::AxisMap;
 use crate::analysis::reduced_dims::Axes;
 use crate::interpreter::Release;
-use crate::ir::Graph;
+use crate::ir::{Graph, Node};
 use crate::symbol::prim;
 use crate::tensor::DType;
 
-/// The unit, and remarks about groups that have no kernel.
+/// A text about all kernels, and remarks about groups that have none.
 #[derive(Debug, Default)]
 pub struct Unit {
-    /// C source, empty where there are no kernels.
+    /// The text, empty where there are no kernels.
     pub text: String,
+    /// Names of groups that have no kernel, with the reason.
+    pub refused: Vec<(String, Refusal)>,
+    /// The number of groups.
+    pub groups: usize,
+}
+
+/// A kernel of a graph, and how it runs.
+#[derive(Debug)]
+pub struct Planned {
+    /// A name for its function.
+    pub name: String,
+    /// The results of its group, as plans name it.
+    pub outputs: String,
+    /// The kernel.
+    pub kernel: Kernel,
+    /// How its operands lie.
+    pub traversal: Traversal,
+    /// The plan that heuristics choose.
+    pub plan: Plan,
+}
+
+/// The kernels of a graph, and the groups that have none.
+#[derive(Debug, Default)]
+pub struct Kernels {
+    /// The kernels.
+    pub planned: Vec<Planned>,
     /// Names of groups that have no kernel, with the reason.
     pub refused: Vec<(String, Refusal)>,
     /// The number of groups.
@@ -24,10 +52,9 @@ pub struct Unit {
 /// The kernels of a graph and of the graphs in it, for operands as their types describe them:
 /// contiguous, with the element type that the type has, else `Float`. At run time the operands
 /// themselves decide.
-pub fn unit(graph: &Graph, release: Option<Release>) -> Unit {
+pub fn kernels(graph: &Graph, release: Option<Release>) -> Kernels {
     let release = release.unwrap_or(graph.release());
-    let mut found = Unit::default();
-    let mut kernels: Vec<(String, Kernel)> = Vec::new();
+    let mut found = Kernels::default();
     let mut waiting = vec![(String::new(), graph)];
     while let Some((prefix, graph)) = waiting.pop() {
         let sections = graph.all_nodes().filter_map(|node| Some((node, graph.subgraph(node)?))).enumerate();
@@ -42,20 +69,40 @@ pub fn unit(graph: &Graph, release: Option<Release>) -> Unit {
             found.groups += 1;
             let (arguments, assumed) = arguments_of_types(section, DType::Float);
             match lower(section, &format!("prim::{short}_{i}"), &arguments, (release.0, release.1)) {
-                Ok(kernel) => kernels.push((name, Kernel { assumed, ..kernel })),
+                Ok(kernel) => {
+                    let (kernel, outputs) = (Kernel { assumed, ..kernel }, outputs(graph, node));
+                    let traversal = in_a_row(&kernel);
+                    let plan = choose(&kernel, &traversal, &TARGET);
+                    found.planned.push(Planned { name, outputs, kernel, traversal, plan });
+                }
                 Err(refusal) => found.refused.push((name, refusal)),
             }
         }
         inner.reverse();
         waiting.extend(inner);
     }
-    let walks: Vec<Traversal> = kernels.iter().map(|(_, kernel)| in_a_row(kernel)).collect();
-    let all: Vec<(&str, &Kernel, &Traversal)> =
-        kernels.iter().zip(&walks).map(|((name, kernel), traversal)| (name.as_str(), kernel, traversal)).collect();
-    if !all.is_empty() {
-        found.text = c_form::unit(&all);
-    }
     found
+}
+
+/// The results of a node, by name.
+pub fn outputs(graph: &Graph, node: Node) -> String {
+    let names: Vec<String> = graph.outputs(node).map(|value| format!("%{}", graph.name(value))).collect();
+    names.join(", ")
+}
+
+/// The kernels of a graph in C.
+pub fn unit(graph: &Graph, release: Option<Release>) -> Unit {
+    let Kernels { planned, refused, groups } = kernels(graph, release);
+    let all = planned.iter().map(|one| (one.name.as_str(), &one.kernel, &one.traversal, &one.plan));
+    let text = if planned.is_empty() { String::new() } else { c_form::unit(&all.collect::<Vec<_>>()) };
+    Unit { text, refused, groups }
+}
+
+/// The plans of the kernels of a graph: `--emit=plan`.
+pub fn plans(graph: &Graph, release: Option<Release>) -> Unit {
+    let Kernels { planned, refused, groups } = kernels(graph, release);
+    let texts: Vec<String> = planned.iter().map(|one| one.plan.print(&one.outputs, &one.kernel)).collect();
+    Unit { text: texts.join("\n"), refused, groups }
 }
 
 /// Tensors with dimensions are contiguous, those without are broadcast.

@@ -13,8 +13,8 @@
 //! refuses has no formula: the group then runs on the interpreter, which reports it in PyTorch's
 //! words.
 //!
-//! A builder of expression trees would need more words for the same formulas, and kernels would not
-//! show one statement for each IR line.
+//! `codegen/expression.rs` parses them, once. Written as trees the same formulas would take more
+//! words.
 
 use super::rows::{Row, rows};
 use crate::symbol::Symbol;
@@ -217,26 +217,8 @@ pub fn formulas(kind: Symbol) -> &'static [&'static Formula] {
     BY_KIND.get(&kind).map_or(&[], Vec::as_slice)
 }
 
-/// Functions about as cheap as arithmetic: they do not start a loop of their own.
-const LIGHT: &[&str] = &[
-    "larger",
-    "smaller",
-    "absolute",
-    "signed",
-    "floor",
-    "ceil",
-    "trunc",
-    "roundeven",
-    "sqrt",
-    "rsqrt",
-    "hypot",
-    "cut",
-    "fma",
-];
-
-/// Whether a formula calls an expensive function.
-pub fn is_expensive(formula: &str) -> bool {
-    let words = formula.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '.'));
-    let is_name = |word: &&str| word.len() > 1 && word.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-    words.filter(is_name).any(|name| !LIGHT.contains(&name))
+/// The texts of all formulas.
+pub fn texts() -> impl Iterator<Item = &'static str> {
+    let all = rows().flat_map(|row| row.formulas()).flat_map(|row| [row.float, row.integer, row.boolean]);
+    all.filter(|text| !text.is_empty())
 }

@@ -243,6 +243,11 @@ const OF_BIAS: Line = Line('q', Beside, "g");
 pub(super) const OF_SCALED: &[Line] = &[NORMAL, Line('k', Each, "g * w"), CENTRE, SLOPE, OF_INPUT, OF_WEIGHT, OF_BIAS];
 pub(super) const OF_PLAIN: &[Line] = &[NORMAL, Line('k', Each, "g"), CENTRE, SLOPE, OF_INPUT, OF_WEIGHT, OF_BIAS];
 
+/// The texts of all lines.
+pub fn texts() -> impl Iterator<Item = &'static str> {
+    super::rows::rows().flat_map(|row| row.recipes()).flat_map(|recipe| recipe.lines).map(|line| line.2)
+}
+
 /// A kind, and the number of results of an overload.
 type Results = (&'static str, usize);
 

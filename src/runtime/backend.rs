@@ -12,8 +12,10 @@ use super::thread_pool::processors;
 use super::toolchain::{self, Compiler};
 use crate::codegen::c_form;
 use crate::codegen::kernel::{Direction, Kernel, Limit, Traversal};
+use crate::codegen::loops::{Loops, can_be_split};
 use crate::codegen::lowering::{Argument, arguments_of_types, lower};
-use crate::codegen::whole_graph;
+use crate::codegen::plan::{Plan as SchedulePlan, PlanFile, TARGET, choose};
+use crate::codegen::whole_graph::{self, outputs};
 use crate::interpreter::call::Outs;
 use crate::interpreter::machine::Backend;
 use crate::interpreter::{Environment, IValue};
@@ -26,6 +28,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Settings of compilation and execution.
@@ -46,6 +49,8 @@ pub struct Settings {
     /// Whether results are written with non-temporal stores; by default those of large launches
     /// are.
     pub stream: Option<bool>,
+    /// How kernels of groups are scheduled, where it is not as usual.
+    pub plans: Option<Arc<PlanFile>>,
     /// Every launch uses this number of threads, whatever its size, and rows are split between them
     /// where that is possible: for tests.
     pub always_threads: Option<usize>,
@@ -113,12 +118,19 @@ struct Wanted {
     text: String,
     kernel: Rc<Kernel>,
     traversal: Traversal,
+    plan: SchedulePlan,
 }
 
 impl Wanted {
+    /// With the plan that heuristics choose.
     fn new(kernel: Rc<Kernel>, traversal: Traversal) -> Wanted {
-        let text = c_form::function(NAME, &kernel.unnamed(), &traversal);
-        Wanted { text: c_form::without_notes(&text), kernel, traversal }
+        let plan = choose(&kernel, &traversal, &TARGET);
+        Wanted::planned(kernel, traversal, plan)
+    }
+
+    fn planned(kernel: Rc<Kernel>, traversal: Traversal, plan: SchedulePlan) -> Wanted {
+        let text = c_form::function(NAME, &kernel.unnamed(), &traversal, &plan);
+        Wanted { text: c_form::without_notes(&text), kernel, traversal, plan }
     }
 }
 
@@ -144,6 +156,9 @@ pub struct CpuBackend {
     plans: RefCell<Plans>,
     counts: Cell<Counts>,
     remarks: RefCell<Vec<String>>,
+    /// Groups whose plan of a file was used, and why others were refused.
+    used_plans: RefCell<FxHashSet<String>>,
+    refused_plans: RefCell<Vec<String>>,
     /// When the current run has to end, including its compiler.
     deadline: Cell<Option<Instant>>,
 }
@@ -164,6 +179,8 @@ impl CpuBackend {
             plans: RefCell::default(),
             counts: Cell::default(),
             remarks: RefCell::default(),
+            used_plans: RefCell::default(),
+            refused_plans: RefCell::default(),
             deadline: Cell::default(),
         }
     }
@@ -176,6 +193,18 @@ impl CpuBackend {
     /// Why groups ran on the interpreter, and what else took long, each reason once.
     pub fn remarks(&self) -> Vec<String> {
         self.remarks.borrow().clone()
+    }
+
+    /// Why plans of a file were refused, each with its group.
+    pub fn refused_plans(&self) -> Vec<String> {
+        self.refused_plans.borrow().clone()
+    }
+
+    /// The groups of a file of plans of which no kernel has been compiled.
+    pub fn unused_plans(&self) -> Vec<String> {
+        let used = self.used_plans.borrow();
+        let groups = self.settings.plans.iter().flat_map(|plans| plans.groups());
+        groups.filter(|group| !used.contains(*group)).map(str::to_owned).collect()
     }
 
     /// The compiler.
@@ -251,7 +280,7 @@ impl CpuBackend {
     fn way(&self, request: Request<'_>, graph: &Graph, node: Node) -> Result<Way, String> {
         let (units, begin) = (self.counts().units, Instant::now());
         let way = match self.settled(&request) {
-            Ok(settled) => Way::Launch(self.planned(settled, request, Some(graph))?),
+            Ok(settled) => Way::Launch(self.planned(settled, request, Some((graph, node)))?),
             Err(why) => Way::Pieces(self.division(&request).ok_or(why)?),
         };
         if self.counts().units > units && begin.elapsed() >= PATIENCE {
@@ -343,14 +372,14 @@ impl CpuBackend {
         let are_few = || geometry.tiles(None) < self.threads(kernel, geometry) as i64;
         geometry.traversal.direction.has_inner_loop()
             && (self.settings.always_threads.is_some() || are_few())
-            && c_form::can_be_split(kernel)
+            && can_be_split(kernel)
     }
 
     fn planned(
         &self,
         (arguments, kernel, geometry): Settled,
         request: Request<'_>,
-        graph: Option<&Graph>,
+        graph: Option<(&Graph, Node)>,
     ) -> Result<Rc<Plan>, String> {
         let compiled = self.kernel(&request, arguments, &kernel, &geometry, graph)?;
         let threads = self.threads(&kernel, &geometry);
@@ -377,14 +406,14 @@ impl CpuBackend {
         arguments: Vec<Argument>,
         kernel: &Rc<Kernel>,
         geometry: &Geometry,
-        graph: Option<&Graph>,
+        graph: Option<(&Graph, Node)>,
     ) -> Result<Rc<Compiled>, String> {
         let section = request.section.id().number();
         let key = (section, arguments, geometry.traversal.clone());
         if let Some(known) = self.compiled.borrow().get(&key) {
             return known.clone();
         }
-        let wanted = Wanted::new(kernel.clone(), geometry.traversal.clone());
+        let wanted = self.wanted(graph, kernel.clone(), geometry.traversal.clone())?;
         let text = wanted.text.clone();
         let known = || self.by_text.borrow().get(&text).cloned();
         self.foreseen.borrow_mut().insert(section);
@@ -392,7 +421,7 @@ impl CpuBackend {
             Some(known) => Ok(known),
             None => {
                 let mut unit = vec![wanted];
-                unit.extend(graph.into_iter().flat_map(|graph| self.likely(graph, request, &key.1)));
+                unit.extend(graph.into_iter().flat_map(|(graph, _)| self.likely(graph, request, &key.1)));
                 let mut unit = self.new_ones(unit);
                 let mut made = self.make(&unit);
                 let is_over = self.deadline.get().is_some_and(|end| Instant::now() >= end);
@@ -406,6 +435,31 @@ impl CpuBackend {
         };
         self.compiled.borrow_mut().insert(key, made.clone());
         made
+    }
+
+    /// A kernel with its plan: that of the file, if it has one for the group, or the usual one.
+    fn wanted(
+        &self,
+        graph: Option<(&Graph, Node)>,
+        kernel: Rc<Kernel>,
+        traversal: Traversal,
+    ) -> Result<Wanted, String> {
+        let named = graph.zip(self.settings.plans.as_ref());
+        let group = named.map(|((graph, node), plans)| (plans, outputs(graph, node)));
+        let Some((entry, group)) = group.and_then(|(plans, group)| Some((plans.find(&group)?, group))) else {
+            return Ok(Wanted::new(kernel, traversal));
+        };
+        match entry.resolve(&kernel, &traversal) {
+            Ok(plan) => {
+                self.used_plans.borrow_mut().insert(group);
+                Ok(Wanted::planned(kernel, traversal, plan))
+            }
+            Err(why) => {
+                let why = format!("the group of {group}: {why}");
+                self.refused_plans.borrow_mut().push(why.clone());
+                Err(why)
+            }
+        }
     }
 
     /// The kernels that other groups of a graph are likely to need, by the types of their params:
@@ -424,7 +478,7 @@ impl CpuBackend {
             let (arguments, _) = arguments_of_types(section, usual.unwrap_or(DType::Float));
             let kernel = self.lowered(section, graph.kind(node).as_str(), &arguments, request.release).ok()?;
             let traversal = whole_graph::in_a_row(&kernel);
-            Some(Wanted::new(kernel, traversal))
+            self.wanted(Some((graph, node)), kernel, traversal).ok()
         });
         likely.take(MOST_FORESEEN).collect()
     }
@@ -440,14 +494,17 @@ impl CpuBackend {
     /// Takes a unit of kernels from disk, or compiles it.
     fn make(&self, unit: &[Wanted]) -> Result<(), String> {
         let names: Vec<String> = (0..unit.len()).map(|i| format!("{NAME}_{i}")).collect();
-        let named = names.iter().zip(unit).map(|(name, wanted)| (name.as_str(), &*wanted.kernel, &wanted.traversal));
+        let named = names
+            .iter()
+            .zip(unit)
+            .map(|(name, wanted)| (name.as_str(), &*wanted.kernel, &wanted.traversal, &wanted.plan));
         let text = c_form::unit(&named.collect::<Vec<_>>());
         let library = self.opened(&text, unit.len() as u64)?;
         for (name, wanted) in names.iter().zip(unit) {
             let compiled = Compiled {
                 function: library.kernel(name)?,
-                tile: c_form::tile(&wanted.traversal),
-                turns: c_form::turns(&wanted.kernel, &wanted.traversal),
+                tile: wanted.plan.tile(),
+                turns: Loops::new(&wanted.kernel, &wanted.traversal, &wanted.plan).turns(),
                 library: library.clone(),
             };
             self.by_text.borrow_mut().insert(wanted.text.clone(), Rc::new(compiled));
@@ -504,12 +561,6 @@ impl Backend for CpuBackend {
             }
         }
     }
-}
-
-/// The results of a node, by name.
-fn outputs(graph: &Graph, node: Node) -> String {
-    let names: Vec<String> = graph.outputs(node).map(|value| format!("%{}", graph.name(value))).collect();
-    names.join(", ")
 }
 
 /// Whether number operands are in the range of the types that they are used in.

@@ -1,8 +1,8 @@
 //! Launches, on one thread or several.
 
-use super::loading::{Arguments, Away, Function};
+use super::loading::{Arguments, Away, Function, Part};
 use super::thread_pool::share_out;
-use crate::codegen::c_form::Turns;
+use crate::codegen::loops::Turns;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -34,16 +34,14 @@ pub(super) fn shared_out(
 /// Runs a split reduction, each part on a thread of its own, phase by phase. Each part gets its
 /// index, and the memory for the partial results of all parts.
 pub(super) fn in_turns(function: Function, arguments: &Arguments<'_>, rows: i64, parts: usize, turns: Turns) {
-    let mut found = vec![0_f64; rows as usize * parts * turns.places];
-    let mut kept = Kept::new(arguments);
-    kept.data.push(found.as_mut_ptr().expose_provenance());
-    let kept = Arc::new(kept);
+    let mut places = vec![0_f64; rows as usize * parts * turns.places];
+    let found = places.as_mut_ptr().expose_provenance();
+    let kept = Arc::new(Kept::new(arguments));
     for turn in 0..turns.turns {
         let kept = kept.clone();
         share_out(parts, parts, move |part| {
-            let mut integers: SmallVec<[i64; 4]> = kept.integers[..].into();
-            integers.extend([turn, part as i64, parts as i64]);
-            launch(function, &Arguments { integers: &integers, ..kept.arguments() }, 0, rows);
+            let part = Some(Part { turn, part: part as i64, parts: parts as i64, found });
+            launch(function, &Arguments { part, ..kept.arguments() }, 0, rows);
         });
     }
 }
@@ -63,7 +61,7 @@ struct Kept {
 
 impl Kept {
     fn new(arguments: &Arguments<'_>) -> Kept {
-        let &Arguments { shape, kept, strides, data, floats, integers, stream, away, columns } = arguments;
+        let &Arguments { shape, kept, strides, data, floats, integers, stream, away, columns, .. } = arguments;
         Kept {
             shape: shape.into(),
             kept,
@@ -88,6 +86,7 @@ impl Kept {
             stream: self.stream,
             away: self.away,
             columns: self.columns,
+            part: None,
         }
     }
 }

@@ -5,23 +5,46 @@
 use libloading::Library;
 use std::path::Path;
 
-/// A kernel: `shape, rank, kept, begin, end, data, strides, floats, integers, stream, ask,
-/// columns`, see [`crate::codegen::c_form`]. A split reduction has one more address in `data`, of
-/// the partial results, and three more integers: the phase, the part, and the number of parts.
-type Entry = unsafe extern "C" fn(
-    *const i64,
-    i64,
-    i64,
-    i64,
-    i64,
-    *const *mut u8,
-    *const i64,
-    *const f64,
-    *const i64,
-    i64,
-    i64,
-    i64,
-);
+/// The arguments of a kernel as C reads them: `jo_args` in `codegen/prelude.c`.
+#[repr(C)]
+#[derive(Debug)]
+struct KernelArgs {
+    /// See [`Arguments`].
+    shape: *const i64,
+    rank: i64,
+    kept: i64,
+    /// The tiles that the call computes.
+    begin: i64,
+    end: i64,
+    data: *const *mut u8,
+    strides: *const i64,
+    reals: *const f64,
+    wholes: *const i64,
+    stream: i64,
+    ask: i64,
+    columns: i64,
+    /// See [`Part`].
+    turn: i64,
+    part: i64,
+    parts: i64,
+    found: *mut u8,
+}
+
+/// A kernel, see [`crate::codegen::c_form`].
+type Entry = unsafe extern "C" fn(*const KernelArgs);
+
+/// The part of a call in a split reduction.
+#[derive(Clone, Copy, Debug)]
+pub struct Part {
+    /// Which turn of the launch it is.
+    pub turn: i64,
+    /// The index of the part.
+    pub part: i64,
+    /// The number of parts.
+    pub parts: i64,
+    /// The address of what all parts leave for the next turn.
+    pub found: usize,
+}
 
 /// A loaded unit.
 #[derive(Debug)]
@@ -53,8 +76,10 @@ pub struct Arguments<'a> {
     pub stream: bool,
     /// The cache level of the operands: `ask` in the source.
     pub away: Away,
-    /// The number of interleaved rows in a tile, at most [`crate::codegen::c_form::COLUMNS`].
+    /// The number of interleaved rows in a tile, at most [`crate::codegen::plan::Plan::tile`].
     pub columns: usize,
+    /// The part of a split reduction.
+    pub part: Option<Part>,
 }
 
 /// The cache level of a launch's operands. Kernels prefetch unless it is the second.
@@ -115,34 +140,62 @@ impl Function {
     /// of the innermost strides. For each point of the space, each access must be within memory
     /// that holds elements of its type, initialised where it is loaded from. Nothing else may read
     /// or write stored memory meanwhile, and no two points may store to the same element, except
-    /// for accumulators of column reductions, which are only added to. In a split reduction the
-    /// last address must be that of as many places for each part of each row as
-    /// [`crate::codegen::c_form::Turns`] gives, and no two calls of a phase may be for the same
+    /// for accumulators of column reductions, which are only added to. In a split reduction `found`
+    /// must be the address of as many places for each part of each row as
+    /// [`crate::codegen::loops::Turns`] gives, and no two calls of a phase may be for the same
     /// part.
     pub unsafe fn run(self, arguments: &Arguments<'_>, begin: i64, end: i64) {
         let rank = arguments.shape.len();
         debug_assert!(arguments.strides.len() <= rank * arguments.data.len());
         let data: smallvec::SmallVec<[*mut u8; 16]> =
             arguments.data.iter().map(|&address| std::ptr::with_exposed_provenance_mut(address)).collect();
-        // SAFETY: the function's parameters are those of `Entry`. It reads `rank` sizes, a row of
-        // strides and a pointer for each access, and as many numbers as the kernel has number
-        // operands; in a split reduction one more address and three more numbers. The caller
-        // guarantees the rest.
-        unsafe {
-            (self.0)(
-                arguments.shape.as_ptr(),
-                rank as i64,
-                arguments.kept as i64,
-                begin,
-                end,
-                data.as_ptr(),
-                arguments.strides.as_ptr(),
-                arguments.floats.as_ptr(),
-                arguments.integers.as_ptr(),
-                i64::from(arguments.stream),
-                arguments.away as i64,
-                arguments.columns as i64,
-            );
+        let Part { turn, part, parts, found } = arguments.part.unwrap_or(Part { turn: 0, part: 0, parts: 1, found: 0 });
+        let args = KernelArgs {
+            shape: arguments.shape.as_ptr(),
+            rank: rank as i64,
+            kept: arguments.kept as i64,
+            begin,
+            end,
+            data: data.as_ptr(),
+            strides: arguments.strides.as_ptr(),
+            reals: arguments.floats.as_ptr(),
+            wholes: arguments.integers.as_ptr(),
+            stream: i64::from(arguments.stream),
+            ask: arguments.away as i64,
+            columns: arguments.columns as i64,
+            turn,
+            part,
+            parts,
+            found: std::ptr::with_exposed_provenance_mut(found),
+        };
+        // SAFETY: the function takes a pointer to `jo_args`, which has these fields. It reads `rank`
+        // sizes, a row of strides and a pointer for each access, and as many numbers as the kernel
+        // has number operands. The caller guarantees the rest.
+        unsafe { (self.0)(&args) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::KernelArgs;
+    use crate::codegen::prelude;
+    use std::mem::{offset_of, size_of};
+
+    #[test]
+    fn fields_are_those_of_the_prelude() {
+        let (_, text) = prelude::types().split_once("typedef struct {").unwrap();
+        let (fields, _) = text.split_once('}').unwrap();
+        let words = fields.split(|c: char| !c.is_ascii_alphanumeric());
+        let is_type = |word: &&str| !["const", "i64", "char", "double", ""].contains(word);
+        let names: Vec<&str> = words.filter(is_type).collect();
+        macro_rules! fields {
+            ($($name:ident)*) => { [$((stringify!($name), offset_of!(KernelArgs, $name))),*] };
         }
+        let own = fields!(
+            shape rank kept begin end data strides reals wholes stream ask columns turn part parts found
+        );
+        let in_order: Vec<_> = names.iter().enumerate().map(|(i, name)| (*name, 8 * i)).collect();
+        assert_eq!(in_order, own);
+        assert_eq!(size_of::<KernelArgs>(), 8 * own.len());
     }
 }

@@ -4,8 +4,8 @@ use super::destinations::{Destination, Totals};
 use super::launch_plan::{Plan, touched};
 use super::launching::{in_turns, shared_out};
 use super::loading::Arguments;
-use crate::codegen::c_form;
 use crate::codegen::kernel::{Made, Outcome};
+use crate::codegen::plan::TARGET;
 use crate::interpreter::IValue;
 use crate::interpreter::call::Outs;
 use crate::tensor::buffer::{Buffer, with_elements};
@@ -94,8 +94,9 @@ impl Prepared {
             floats: &floats,
             integers: &integers,
             stream: self.plan.streams,
-            columns: self.plan.tile.unwrap_or(c_form::COLUMNS),
+            columns: self.plan.tile.unwrap_or(TARGET.columns),
             away: self.plan.away,
+            part: None,
         };
         if let Some(turns) = compiled.turns {
             in_turns(compiled.function, &arguments, geometry.tiles(None), self.plan.threads, turns);

@@ -15,74 +15,43 @@
 //! along rows, in which a vector waits for the one before it, goes from 1.38 of a copy to 1.06.
 //! Sums of two tensors, and sums along one, wait for memory whatever they ask of it.
 
-use super::{TILE, Writer};
-use crate::codegen::kernel::{Direction, Inner};
+use super::Writer;
+use crate::codegen::kernel::Inner;
+use crate::codegen::plan::Ahead;
 use crate::codegen::schedule::Aim;
-use crate::ops::formulas;
 
-/// How many elements ahead: two tiles.
-const AHEAD: usize = 2 * TILE;
-/// The same for rows that are folded, whose elements take less time.
-const SOON: usize = 4 * TILE;
-/// So many elements of rows stay in the second level of cache until it is their turn.
-const FITS: usize = 1 << 17;
-/// So many loads are asked for. More are followed better by the processor itself: the cell of an
-/// LSTM, which has ten, takes 1.3 times as long if they are.
-const FEW: usize = 4;
 /// Bytes of a line of the caches.
 const LINE: usize = 64;
 
 impl Writer<'_> {
-    /// Whether a kernel computes for long.
-    pub(super) fn takes_long(&self) -> bool {
-        self.kernel.steps.iter().any(|step| formulas::is_expensive(step.text))
-    }
-
-    /// Whether tiles of points are asked for.
-    pub(super) fn asks_for_tiles(&self) -> bool {
-        self.traversal.direction == Direction::Points && self.takes_long() && self.kernel.loads.len() <= FEW
-    }
-
-    /// Behind a tile of points: asks for the tile after the next one.
-    pub(super) fn ask_for_next_tiles(&mut self) {
-        if self.asks_for_tiles() {
+    /// Behind a tile of points.
+    pub(super) fn prefetch_tiles(&mut self) {
+        if let Ahead::Elements(n) = self.plan.phase(0).ahead {
             let loads: Vec<usize> = (0..self.kernel.loads.len()).collect();
-            self.ask(8, "ask", &loads, |_| AHEAD.to_string());
+            self.ask(8, "ask", &loads, |_| n.to_string());
         }
     }
 
-    /// Behind a block of rows: asks for that of the next ones, if those fit a cache, or for what
-    /// comes soon where there is a mean and a variance to find meanwhile, or a total that runs.
-    pub(super) fn ask_for_next_rows(&mut self, phase: usize, aims: &[Aim], accesses: &[usize]) {
+    /// Behind a block of rows: only what the first phase reads comes from memory. Of rows that are
+    /// side by side, or take turns, only the loop that finds a mean and a variance has time.
+    pub(super) fn prefetch_rows(&mut self, phase: usize, aims: &[Aim], accesses: &[usize]) {
         let first = self.accesses_of(0, &self.schedule.aims(self.kernel, self.traversal, 0));
         let is_load = |k: &usize| *k < self.kernel.loads.len() && first.contains(k);
         let loads: Vec<usize> = accesses.iter().copied().filter(is_load).collect();
         let varies = aims.iter().any(|aim| matches!(aim, Aim::Reduce(k) if self.is_variance(*k)));
-        let asks_soon = phase == 0 && varies && loads.len() <= FEW;
-        let has_time = self.phase_with_time() == Some(phase);
-        let runs = phase == 0 && self.kernel.has_scan() && loads.len() <= FEW;
-        match self.traversal.direction {
-            Direction::Strided if asks_soon => self.ask(24, "ask", &loads, |_| SOON.to_string()),
-            Direction::Outer if asks_soon => {
-                let rows = format!("({SOON} + m - 1) / m");
+        let has_time = varies || self.traversal.direction.has_single_rows();
+        match self.plan.phase(phase).ahead {
+            Ahead::Elements(n) if has_time && self.is_outer() => {
+                let rows = format!("({n} + m - 1) / m");
                 self.ask(24, "ask", &loads, |k| format!("{rows} * strides[{k} * rank + folded]"));
             }
-            Direction::Inner | Direction::Split if runs => self.ask(24, "ask", &loads, |_| AHEAD.to_string()),
-            Direction::Inner if has_time => {
-                let when = format!("ask && kept > 0 && blocks * width <= {FITS}");
+            Ahead::Elements(n) if has_time => self.ask(24, "ask", &loads, |_| n.to_string()),
+            Ahead::NextRow(most) => {
+                let when = format!("ask && kept > 0 && blocks * width <= {most}");
                 self.ask(24, &when, &loads, |k| format!("strides[{k} * rank + kept - 1]"));
             }
-            _ => {}
+            Ahead::Elements(_) | Ahead::Nothing => {}
         }
-    }
-
-    /// The last phase that computes for long behind the first one, in which rows come from memory;
-    /// or else the last one, if there are several.
-    fn phase_with_time(&self) -> Option<usize> {
-        let aims = |phase| self.schedule.aims(self.kernel, self.traversal, phase);
-        let takes_long = |phase: &usize| aims(*phase).into_iter().any(|aim| self.computes_expensive(aim));
-        let mut behind = (1..self.schedule.phases).rev().filter(|&phase| !aims(phase).is_empty());
-        behind.clone().find(takes_long).or_else(|| behind.next())
     }
 
     /// One loop that asks for what lies so far behind the elements of some loads.

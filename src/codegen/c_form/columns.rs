@@ -18,8 +18,9 @@
 //! so, and 279 without (Xeon with AVX-512, both in one process).
 
 use super::{Writer, beside};
-use crate::codegen::expressions::value_type;
-use crate::codegen::kernel::{KEPT, Source};
+use crate::codegen::c_spelling::value_type;
+use crate::codegen::kernel::Source;
+use crate::codegen::plan::TARGET;
 use crate::codegen::schedule::Aim;
 use std::collections::BTreeSet;
 
@@ -31,7 +32,7 @@ impl Writer<'_> {
         for &i in &kept {
             let step = &self.kernel.steps[i];
             let (ty, name) = (value_type(step.out), beside('c', &step.name));
-            self.line(4, &format!("{ty} {name}[{KEPT}] __attribute__((aligned(64)));"));
+            self.line(4, &format!("{ty} {name}[{}] __attribute__((aligned(64)));", TARGET.shared));
         }
         self.line(4, "for (i64 tile = 0; tile < tiles; tile++) {");
         self.line(8, &format!("const i64 from = tile * {width}, m = n - from < {width} ? n - from : {width};"));
@@ -41,7 +42,7 @@ impl Writer<'_> {
         loads.into_iter().for_each(|load| self.pointer(8, load, ""));
         self.kept_columns();
         let aims: Vec<Aim> = kept.into_iter().map(Aim::Keep).collect();
-        self.elements(8, 0, &aims, self.tile.unwrap_or(1));
+        self.elements(8, 0, &aims, self.plan.tile);
         self.line(4, "}");
     }
 

@@ -1,11 +1,12 @@
 //! Loops over the elements of a tile, one for each stage.
 
-use super::row_loops::{letter_of_scan, operator, scan_type};
+use super::row_loops::letter_of_scan;
 use super::{Writer, beside};
-use crate::codegen::expressions::{converted, formula, literal, narrowed, value_type, widened};
-use crate::codegen::kernel::{Direction, Inner, Input, Source};
-use crate::codegen::schedule::{Aim, Stages, source_of, stages};
-use crate::ops::recipes::ReduceOp;
+use crate::codegen::c_spelling::{converted, formula, literal, narrowed, value_type, widened};
+use crate::codegen::kernel::{Inner, Input, Source};
+use crate::codegen::loops::is_reordered;
+use crate::codegen::monoid::Monoid;
+use crate::codegen::schedule::{Aim, Stages, source_of};
 use crate::tensor::DType;
 use std::collections::BTreeSet;
 
@@ -25,16 +26,16 @@ impl Writer<'_> {
     pub(super) fn tile_of_points(&mut self) {
         (0..self.kernel.accesses()).for_each(|access| self.pointer(8, access, ""));
         let aims: Vec<Aim> = (0..self.kernel.stores.len()).map(Aim::Store).collect();
-        let most = self.tile.unwrap_or(1);
+        let most = self.plan.tile;
         self.kept_columns();
         self.elements(8, 0, &aims, most);
-        self.ask_for_next_tiles();
+        self.prefetch_tiles();
     }
 
     /// Loops over elements that compute what some aims need. `most` elements are in a tile.
     pub(super) fn elements(&mut self, indent: usize, phase: usize, aims: &[Aim], most: usize) {
         let steps = self.schedule.steps(self.kernel, phase, aims);
-        let stages = stages(self.kernel, &steps);
+        let stages = self.stages(phase, aims);
         let invariant = self.invariant_loads(&steps, aims);
         invariant.iter().for_each(|&k| self.load(indent, k));
         let all = Loop { indent, phase, aims, steps, stages, invariant };
@@ -61,51 +62,6 @@ impl Writer<'_> {
             _ => None,
         });
         invariant.collect()
-    }
-
-    /// How many loops some aims need.
-    pub(super) fn count_of_stages(&self, phase: usize, aims: &[Aim]) -> usize {
-        self.stages_with_sums(&stages(self.kernel, &self.schedule.steps(self.kernel, phase, aims)), aims)
-    }
-
-    /// Sums of what takes long come behind all else.
-    fn stages_with_sums(&self, stages: &Stages, aims: &[Aim]) -> usize {
-        stages.count + usize::from(aims.iter().any(|aim| self.comes_last(*aim)))
-    }
-
-    fn comes_last(&self, aim: Aim) -> bool {
-        match aim {
-            Aim::Reduce(k) => self.is_expensive(k),
-            Aim::Store(k) => self.kernel.stores[k].column_reduction.is_some() && self.computes_expensive(aim),
-            Aim::Square(_) | Aim::Differs(_) | Aim::Place(_) | Aim::Carry(..) | Aim::Total(_) | Aim::Keep(_) => false,
-        }
-    }
-
-    /// The accesses that loops with these aims make at each element.
-    pub(super) fn accesses_of(&self, phase: usize, aims: &[Aim]) -> Vec<usize> {
-        let kernel = self.kernel;
-        let stored = kernel.loads.len();
-        let mut sources: Vec<Source> = aims.iter().map(|aim| source_of(kernel, *aim)).collect();
-        for i in self.schedule.steps(kernel, phase, aims) {
-            sources.extend(kernel.steps[i].inputs.iter().map(|input| input.source));
-        }
-        let mut accesses: BTreeSet<usize> = BTreeSet::new();
-        for source in sources {
-            match source {
-                Source::Load(k) if !self.traversal.invariant[k] => accesses.insert(k),
-                Source::Step(i) if self.schedule.waits(i, phase) => accesses.insert(stored + self.schedule.carried[&i]),
-                _ => false,
-            };
-        }
-        for aim in aims {
-            match *aim {
-                Aim::Store(k) | Aim::Carry(_, k) => accesses.insert(stored + k),
-                Aim::Reduce(_) | Aim::Square(_) | Aim::Differs(_) | Aim::Place(_) | Aim::Total(_) | Aim::Keep(_) => {
-                    false
-                }
-            };
-        }
-        accesses.into_iter().collect()
     }
 
     /// The steps whose values are read in a later stage than that in which they are computed.
@@ -169,27 +125,6 @@ impl Writer<'_> {
         }
     }
 
-    /// Sums aside of which a loop adds to one element: it does so in a variable.
-    pub(super) fn invariant_sums(&self, aims: &[Aim]) -> Vec<usize> {
-        let is_invariant = |k: &usize| {
-            let access = self.kernel.loads.len() + k;
-            self.kernel.is_column_reduction(access) && self.traversal.inner[access] == Inner::Broadcast
-        };
-        let stores = aims.iter().filter_map(|aim| if let Aim::Store(k) = aim { Some(*k) } else { None });
-        stores.filter(is_invariant).collect()
-    }
-
-    /// The type of that variable: of a part of a row, sixteen floats in each place of a vector, it
-    /// is a float, as it is for sums of rows side by side. With doubles in the loop the gradient of
-    /// the overlap of boxes takes 1.5 times as long.
-    pub(super) fn column_reduction_type(&self, k: usize) -> &'static str {
-        let column_reduction = self.kernel.stores[k].column_reduction.map(|at| &self.kernel.column_reductions[at]);
-        match column_reduction.map(|column_reduction| value_type(column_reduction.input.to)) {
-            Some("float") if self.traversal.direction == Direction::Outer => "float",
-            _ => "double",
-        }
-    }
-
     pub(super) fn column_reduction_part(&self, k: usize) -> String {
         format!("p_{}", self.store_name(k))
     }
@@ -222,14 +157,12 @@ impl Writer<'_> {
     fn scan_stage(&mut self, all: &Loop<'_>, i: usize, aims: &[Aim], is_read_later: bool) {
         let (indent, step) = (all.indent, &self.kernel.steps[i]);
         let Some(scan) = &step.scan else { return };
-        let (name, operator) = (beside(letter_of_scan(all.aims), &step.name), operator(scan.op));
+        let name = beside(letter_of_scan(all.aims), &step.name);
         let has_inner_loop = self.traversal.direction.has_single_rows();
         let total = if has_inner_loop { name.clone() } else { self.row_of(&name) };
-        // In another order doubles have other last digits, and products are too large or small on
-        // the way.
-        let in_vectors = scan.op == ReduceOp::Sum && step.computed != DType::Double;
+        let in_vectors = is_reordered(scan.op, step);
         match has_inner_loop {
-            true if in_vectors => self.line(indent, &format!("#pragma omp simd reduction(inscan,{operator}:{name})")),
+            true if in_vectors => self.line(indent, &format!("#pragma omp simd reduction(inscan,+:{name})")),
             true => {}
             false => self.line(indent, "#pragma omp simd"),
         }
@@ -264,9 +197,17 @@ impl Writer<'_> {
     /// Takes an element into a running total.
     pub(super) fn run_on(&mut self, indent: usize, i: usize, total: &str) {
         let step = &self.kernel.steps[i];
-        let (Some(scan), value) = (&step.scan, formula(step, |input| self.input(input))) else { return };
-        let statement = format!("{total} {}= ({}){value};", operator(scan.op), scan_type(step));
-        self.noted(indent, &statement, &step.line);
+        let (Some(monoid), value) = (self.monoid_of_scan(i), formula(step, |input| self.input(input))) else { return };
+        for (slot, &update) in monoid.slots.iter().zip(monoid.step) {
+            let name = |letter| Some(if letter == 'x' { format!("({}){value}", slot.ty) } else { total.to_owned() });
+            self.noted(indent, &self.update(&monoid, update, &name), &step.line);
+        }
+    }
+
+    /// The state of a scan.
+    pub(super) fn monoid_of_scan(&self, i: usize) -> Option<Monoid> {
+        let step = &self.kernel.steps[i];
+        step.scan.as_ref().map(|scan| Monoid::of_scan(scan.op, step))
     }
 
     fn stage_of(&self, all: &Loop<'_>, aim: Aim) -> usize {

@@ -20,45 +20,21 @@
 //! row. Nothing is found where all elements are the least there is: then the first one is it, which
 //! is what places begin with.
 
-use super::row_loops::Phase;
 use super::{Writer, beside};
+use crate::codegen::loops::Phase;
 use crate::codegen::schedule::Aim;
 
 impl Writer<'_> {
-    pub(super) fn is_arg_reduction(&self, k: usize) -> bool {
-        self.kernel.reductions[k].op.is_arg_reduction()
-    }
-
-    /// Totals, each with its type and what it begins as: `a` the element, `j` where it is, and `n`
-    /// whether it is no number.
-    pub(super) fn totals_of_place(&self, k: usize) -> Vec<(&'static str, String, String)> {
-        let reduction = &self.kernel.reductions[k];
-        let total = |ty, letter, nothing: &str| (ty, beside(letter, &reduction.name), nothing.to_owned());
-        let mut all = vec![total(reduction.total(), 'a', &reduction.nothing()), total("i64", 'j', "0")];
-        if reduction.is_real() && !self.is_outer() {
-            all.push(total("int", 'n', "0"));
-        }
-        all
-    }
-
     /// The total of a block that its loop takes elements into, and its type. Rows that stand side
     /// by side have none.
     pub(super) fn parts_of_place(&self, k: usize) -> (&'static str, Vec<char>) {
         if self.is_outer() { ("", Vec::new()) } else { (self.kernel.reductions[k].total(), vec!['p']) }
     }
 
-    /// Takes an element into the total of its block, or of its row.
+    /// Takes an element of rows that stand side by side into the totals of its row.
     pub(super) fn reduce_into_index(&mut self, indent: usize, k: usize) {
         let reduction = &self.kernel.reductions[k];
         let (value, beats) = (self.input(&reduction.input), reduction.beats());
-        if !self.is_outer() {
-            let part = beside('p', &reduction.name);
-            self.noted(indent, &format!("{part} = {value} {beats} {part} ? {value} : {part};"), &reduction.line);
-            if reduction.is_real() {
-                self.line(indent, &format!("{} |= {value} != {value};", beside('o', &reduction.name)));
-            }
-            return;
-        }
         let (total, place, better) = (self.of_row('a', k), self.of_row('j', k), beside('w', &reduction.name));
         let nan = if reduction.is_real() {
             format!(" | (({value} != {value}) & ({total} == {total}))")
@@ -113,25 +89,5 @@ impl Writer<'_> {
             false => format!("({value} == {part})"),
         };
         self.noted(indent, &format!("{found} = {is_it} & (i < {found}) ? i : {found};"), &reduction.line);
-    }
-
-    /// Takes what a part of a row has found into the totals of all: the first of equal elements.
-    /// Parts may be pieces of many blocks, so that a later part has earlier elements.
-    pub(super) fn put_places_together(&mut self, k: usize, read: &dyn Fn(char) -> String) {
-        let reduction = &self.kernel.reductions[k];
-        let (name, beats) = (|letter| beside(letter, &reduction.name), reduction.beats());
-        let (total, place, nan) = (name('a'), name('j'), name('n'));
-        let (value, at) = (read('a'), read('j'));
-        let is_more = format!("{value} {beats} {total} || ({value} == {total} && {at} < {place})");
-        let is_more = match reduction.is_real() {
-            true => format!("{} ? !{nan} || {at} < {place} : !{nan} && ({is_more})", read('n')),
-            false => is_more,
-        };
-        self.line(12, &format!("if ({is_more}) {{"));
-        self.line(16, &format!("{total} = {value}, {place} = {at};"));
-        if reduction.is_real() {
-            self.line(16, &format!("{nan} = {};", read('n')));
-        }
-        self.line(12, "}");
     }
 }

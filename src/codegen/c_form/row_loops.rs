@@ -12,93 +12,21 @@
 //! cache. The exponentials of a softmax are between 0 and 1, so that nothing cancels, and are
 //! summed as floats in blocks of 256.
 
-use super::rows_in_turn::SIDE;
-use super::{TILE, Writer, beside};
-use crate::codegen::expressions::value_type;
-use crate::codegen::kernel::{Direction, Inner, Reduction, Source, Step};
+use super::{Writer, beside};
+use crate::codegen::c_spelling::{literal, value_type};
+use crate::codegen::expression::{Binary, Expr};
+use crate::codegen::kernel::{Direction, Inner, Reduction, Source};
+use crate::codegen::loops::Phase;
+use crate::codegen::monoid::{Monoid, Role, Slot, Update, clause};
 use crate::codegen::schedule::{Aim, source_of};
-use crate::ops::formulas;
-use crate::ops::recipes::ReduceOp;
-use crate::tensor::{DType, Kind};
+use crate::tensor::{DType, Scalar};
 use std::collections::BTreeSet;
 
-/// Elements of a row that are folded before they are added to its total.
-pub(super) const BLOCK: usize = 1024;
-/// The same where a loop over them is in stages, or sums floats.
-const SHORT_BLOCK: usize = 256;
-/// Elements of each of several rows.
-const ROWS: usize = 16;
-/// The same where only variances are folded, which are looked at again where floats were not
-/// enough.
-const MANY_ROWS: usize = 64;
-/// And of them in the first block.
-const FEW_ROWS: usize = 8;
-
-/// What the loops of a phase over elements are for.
-pub(super) struct Phase {
-    pub(super) number: usize,
-    /// But for squares, which come behind.
-    pub(super) aims: Vec<Aim>,
-    squares: Vec<Aim>,
-    /// Folds with totals that elements are taken into.
-    pub(super) own: Vec<usize>,
-    /// Means that go along with a variance have a total of their own, of the sums of its blocks: a
-    /// mean may be infinite.
-    pub(super) along: Vec<usize>,
-    /// What a variance has found when it is done.
-    found: Vec<usize>,
-}
-
 impl Reduction {
-    pub(super) fn is_real(&self) -> bool {
-        self.input.to.arithmetic() == Some(Kind::Float)
-    }
-
-    /// The type of the total.
-    pub(super) fn total(&self) -> &'static str {
-        match self.accumulates() {
-            true if self.is_real() => "double",
-            true => "i64",
-            false => value_type(self.input.to),
-        }
-    }
-
-    fn accumulates(&self) -> bool {
-        !self.op.picks()
-    }
-
-    /// How a value goes into a total that accumulates.
-    fn operator(&self) -> &'static str {
-        operator(self.op)
-    }
-
-    /// What nothing is folded into.
-    pub(super) fn nothing(&self) -> String {
-        let largest = self.op.prefers_larger();
-        match self.input.to.range() {
-            _ if self.accumulates() => neutral(self.op).to_owned(),
-            _ if self.is_real() => format!("{}__builtin_inf()", if largest { "-" } else { "" }),
-            // The absolute value of the smallest of 64 bits is no number.
-            Some((low, _)) if largest => format!("({}LL - 1)", low + 1),
-            Some((_, high)) => format!("{high}LL"),
-            None => "0".to_owned(),
-        }
-    }
-
-    fn function(&self) -> String {
-        let suffix = if self.total() == "float" { "f" } else { "" };
-        format!("jo_{}{suffix}", if self.op.prefers_larger() { "larger" } else { "smaller" })
-    }
-
     /// How a value compares with another one that it takes the place of.
     pub(super) fn beats(&self) -> &'static str {
         if self.op.prefers_larger() { ">" } else { "<" }
     }
-}
-
-/// The type of a running total.
-pub(super) fn scan_type(step: &Step) -> &'static str {
-    if step.computed.is_float() { "double" } else { "i64" }
 }
 
 /// The name of running totals in loops with these aims: squares are taken in a second loop over the
@@ -107,21 +35,7 @@ pub(super) fn letter_of_scan(aims: &[Aim]) -> char {
     if aims.iter().any(|aim| matches!(aim, Aim::Square(_))) { 'u' } else { 'r' }
 }
 
-/// How a value goes into a total.
-pub(super) fn operator(reduce: ReduceOp) -> &'static str {
-    if reduce == ReduceOp::Product { "*" } else { "+" }
-}
-
-/// What such a total begins as.
-fn neutral(reduce: ReduceOp) -> &'static str {
-    if reduce == ReduceOp::Product { "1" } else { "0" }
-}
-
 impl Writer<'_> {
-    pub(super) fn is_outer(&self) -> bool {
-        self.traversal.direction == Direction::Outer
-    }
-
     /// How the folded part of the space is walked: its innermost dimension in blocks, `blocks`
     /// times.
     pub(super) fn reduction_space(&mut self) {
@@ -137,8 +51,8 @@ impl Writer<'_> {
     /// are, and the most there may be.
     fn several(&self) -> Option<(&'static str, &'static str, usize)> {
         match self.traversal.direction {
-            Direction::Outer => Some(("i", "m", super::COLUMNS)),
-            Direction::Strided => Some(("r", "side", SIDE)),
+            Direction::Outer => Some(("i", "m", self.plan.tile)),
+            Direction::Strided => Some(("r", "side", self.plan.side)),
             Direction::Points | Direction::Inner | Direction::Split => None,
         }
     }
@@ -276,7 +190,7 @@ impl Writer<'_> {
     }
 
     /// The loops over the blocks of a row, of all its pieces that lie apart in memory.
-    pub(super) fn all_blocks(&mut self, phase: &Phase, totals: &[(&'static str, String)]) {
+    pub(super) fn all_blocks(&mut self, phase: &Phase, totals: &[(Slot, String)]) {
         let accesses = self.kernel.accesses();
         self.line(12, &format!("i64 along[64] = {{0}}, o[{accesses}] = {{0}};"));
         let (first, behind) = if self.is_split() { ("first_block", "behind") } else { ("0", "blocks") };
@@ -300,18 +214,6 @@ impl Writer<'_> {
         self.line(12, "}");
     }
 
-    pub(super) fn planned(&self, number: usize, aims: &[Aim]) -> Phase {
-        let reduces: Vec<usize> =
-            aims.iter().filter_map(|aim| if let Aim::Reduce(k) = aim { Some(*k) } else { None }).collect();
-        // What another fold finds on its way needs no loop of its own.
-        let led = |&k: &usize| self.leader(k).is_none_or(|leader| leader == k);
-        let (own, others): (Vec<usize>, Vec<usize>) = reduces.into_iter().partition(led);
-        let (found, along) = others.into_iter().partition(|&k| self.is_variance(k));
-        let squares = own.iter().copied().filter(|&k| self.is_read_twice(k)).map(Aim::Square).collect();
-        let aims = aims.iter().copied().filter(|aim| !matches!(aim, Aim::Reduce(k) if !own.contains(k))).collect();
-        Phase { number, aims, squares, own, along, found }
-    }
-
     /// Values of rows that the loops of a phase read.
     fn read_of_rows(&self, phase: &Phase) -> Vec<Source> {
         let aims = [&phase.aims[..], &phase.squares].concat();
@@ -322,19 +224,16 @@ impl Writer<'_> {
 
     /// The loop over the blocks of a row, or of rows that stand side by side.
     fn blocks(&mut self, phase: &Phase) {
-        let stages = |aims: &[Aim]| self.count_of_stages(phase.number, aims);
-        let staged = stages(&phase.aims).max(stages(&phase.squares)) > 1;
-        let is_short = staged || self.streams_any(&phase.aims) || phase.own.iter().any(|&k| self.sums_floats(k));
         let only_tried = !phase.own.is_empty() && phase.own.iter().all(|&k| self.is_summed_in_floats(k));
-        let (at, many, block) = match self.is_outer() {
-            true => ("first", "rows", if only_tried { MANY_ROWS } else { ROWS }),
-            false => ("from", "m", if is_short { SHORT_BLOCK } else { BLOCK }),
-        };
+        let plan = self.plan.phase(phase.number);
+        let is_first_turn = phase.aims.iter().any(|aim| matches!(aim, Aim::Total(_)));
+        let (at, many) = if self.is_outer() { ("first", "rows") } else { ("from", "m") };
+        let block = if is_first_turn { plan.scan_block } else { plan.block };
         let (left, right) = if self.is_split() { ("left", "right") } else { ("0", "width") };
         let number = phase.own.first().map(|&k| beside('k', &self.kernel.reductions[k].name));
-        let (most, length) = match number.filter(|_| self.is_outer() && only_tried) {
+        let (most, length) = match number.filter(|_| self.is_outer() && only_tried && plan.first != block) {
             // What is taken from the elements of the first block is a guess.
-            Some(number) => (", most", format!("most = {number} > 0 ? {block} : {FEW_ROWS}")),
+            Some(number) => (", most", format!("most = {number} > 0 ? {block} : {}", plan.first)),
             None => ("", block.to_string()),
         };
         let step = if most.is_empty() { length.as_str() } else { "most" };
@@ -377,7 +276,8 @@ impl Writer<'_> {
             let sums_floats = self.invariant_sums(aims).into_iter().any(|k| self.column_reduction_type(k) == "float");
             self.in_parts = sums_floats || self.streams_any(aims);
             if self.in_parts {
-                let part = if sums_floats { TILE.to_string() } else { format!("stream ? {TILE} : m") };
+                let part = self.plan.part;
+                let part = if sums_floats { part.to_string() } else { format!("stream ? {part} : m") };
                 self.line(20, &format!("for (i64 c = 0, all = m, part = {part}; c < all; c += part) {{"));
                 self.line(24, "const i64 m = all - c < part ? all - c : part;");
             }
@@ -389,8 +289,8 @@ impl Writer<'_> {
                 };
                 self.pointer(24, k, &format!(" + o[{k}] + (first + j) * strides[{k} * rank + folded]{along}"));
             }
-            self.elements(24, phase, aims, super::COLUMNS);
-            self.ask_for_next_rows(phase, aims, &accesses);
+            self.elements(24, phase, aims, self.plan.tile);
+            self.prefetch_rows(phase, aims, &accesses);
             if std::mem::take(&mut self.in_parts) {
                 self.line(20, "}");
             }
@@ -402,37 +302,9 @@ impl Writer<'_> {
                 self.pointer(24, k, &format!(" + o[{k}]{turn}"));
             }
             self.elements(24, phase, aims, block);
-            self.ask_for_next_rows(phase, aims, &accesses);
+            self.prefetch_rows(phase, aims, &accesses);
             self.line(20, "}");
         }
-    }
-
-    /// Whether what is summed takes long to compute. Then it is summed in a loop of its own: with
-    /// doubles in the same one there would be half as many elements in a vector.
-    pub(super) fn is_expensive(&self, k: usize) -> bool {
-        let reduction = &self.kernel.reductions[k];
-        reduction.is_real()
-            && reduction.accumulates()
-            && !self.sums_floats(k)
-            && !self.is_summed_in_floats(k)
-            && self.computes_expensive(Aim::Reduce(k))
-    }
-
-    /// Whether a block is summed in floats. Of rows side by side a few floats are: arrays of
-    /// doubles would be read and written for each. And what is between 0 and 1, as the exponentials
-    /// of a softmax are, does not cancel: of 256 of them hardly a digit is lost.
-    fn sums_floats(&self, k: usize) -> bool {
-        let reduction = &self.kernel.reductions[k];
-        let is_float = value_type(reduction.input.to) == "float" && reduction.op == ReduceOp::Sum;
-        let is_share = |step: usize| self.kernel.steps[step].text.starts_with("exp_below(");
-        is_float && (self.is_outer() || matches!(reduction.input.source, Source::Step(step) if is_share(step)))
-    }
-
-    /// Whether what an aim reads takes long to compute.
-    pub(super) fn computes_expensive(&self, aim: Aim) -> bool {
-        let phase = self.schedule.phase(source_of(self.kernel, aim));
-        let is_expensive = |i: &usize| formulas::is_expensive(self.kernel.steps[*i].text);
-        self.schedule.steps(self.kernel, phase, &[aim]).iter().any(is_expensive)
     }
 
     /// Variables of a row, or arrays of them, that begin as nothing.
@@ -441,7 +313,7 @@ impl Writer<'_> {
             let all: Vec<String> = names.iter().map(|(name, nothing)| format!("{name} = {nothing}")).collect();
             return self.line(indent, &format!("{ty} {};", all.join(", ")));
         }
-        let all: Vec<String> = names.iter().map(|(name, _)| format!("{name}[{}]", super::COLUMNS)).collect();
+        let all: Vec<String> = names.iter().map(|(name, _)| format!("{name}[{}]", self.plan.tile)).collect();
         self.line(indent, &format!("{ty} {};", all.join(", ")));
         let set: Vec<String> = names.iter().map(|(name, nothing)| format!("{name}[i] = {nothing}")).collect();
         self.line(indent, &format!("for (i64 i = 0; i < m; i++) {};", set.join(", ")));
@@ -453,35 +325,29 @@ impl Writer<'_> {
         if self.is_outer() { self.row_of(&name) } else { name }
     }
 
-    /// Totals of a fold, each with its type and what it begins as: `a` of elements, and `n` whether
-    /// there was a NaN. Those of variances are in `variances.rs`.
-    pub(super) fn totals_of(&self, k: usize) -> Vec<(&'static str, String, String)> {
-        let reduction = &self.kernel.reductions[k];
-        if self.is_variance(k) {
-            return self.totals_of_variance(k);
-        }
-        if self.is_arg_reduction(k) {
-            return self.totals_of_place(k);
-        }
-        let total = |letter, ty, nothing: &str| (ty, beside(letter, &reduction.name), nothing.to_owned());
-        let own = total('a', reduction.total(), &reduction.nothing());
-        let looks_for_nan = !reduction.accumulates() && reduction.is_real() && !self.is_outer();
-        if looks_for_nan { vec![own, total('n', "int", "0")] } else { vec![own] }
+    /// The name of the variable of a slot, or of the array that has one for each row.
+    pub(super) fn slot_name(&self, role: Role, k: usize) -> String {
+        beside(role.letter(), &self.kernel.reductions[k].name)
     }
 
-    /// Begins the totals of a phase, and gives their types and names.
-    fn totals(&mut self, phase: &Phase) -> Vec<(&'static str, String)> {
-        let all: Vec<_> = phase.own.iter().chain(&phase.along).flat_map(|&k| self.totals_of(k)).collect();
+    /// Begins the totals of a phase.
+    fn totals(&mut self, phase: &Phase) -> Vec<(Slot, String)> {
+        let all = phase.own.iter().chain(&phase.along);
+        let named = |&k: &usize| self.monoid(k).slots.into_iter().map(move |slot| (k, slot));
+        let all: Vec<_> = all.flat_map(named).map(|(k, slot)| (slot.clone(), self.slot_name(slot.role, k))).collect();
         if self.is_strided() {
             self.begin_waiting(&all);
         } else {
             // Rows that stand side by side are as far as each other.
-            let counts = |(_, name, _): &(&str, String, String)| self.is_outer() && name.starts_with('k');
+            let counts = |(slot, _): &(Slot, String)| self.is_outer() && slot.role == Role::Count;
             let (counts, of_rows): (Vec<_>, Vec<_>) = all.iter().cloned().partition(counts);
-            self.begin_all(8, &of_rows);
-            counts.into_iter().for_each(|(ty, name, nothing)| self.line(8, &format!("{ty} {name} = {nothing};")));
+            let begun = |(slot, name): (Slot, String)| (slot.ty, name, slot.initial);
+            self.begin_all(8, &of_rows.into_iter().map(begun).collect::<Vec<_>>());
+            for (slot, name) in counts {
+                self.line(8, &format!("{} {name} = {};", slot.ty, slot.initial));
+            }
         }
-        all.into_iter().map(|(ty, name, _)| (ty, name)).collect()
+        all
     }
 
     /// Variables of a row, or arrays of them, that begin as nothing, those of a type together.
@@ -500,7 +366,10 @@ impl Writer<'_> {
             let step = &self.kernel.steps[i];
             let Some(scan) = &step.scan else { continue };
             let name = beside(letter_of_scan(aims), &step.name);
-            self.begin(indent, scan_type(step), &[(name, neutral(scan.op).to_owned())]);
+            let monoid = Monoid::of_scan(scan.op, step);
+            for slot in monoid.slots {
+                self.begin(indent, slot.ty, &[(name.clone(), slot.initial)]);
+            }
         }
     }
 
@@ -517,7 +386,7 @@ impl Writer<'_> {
                 () if self.is_summed_in_floats(k) => ("", Vec::new()),
                 () if self.is_variance(k) => self.parts_of_variance(k),
                 () if self.is_arg_reduction(k) => self.parts_of_place(k),
-                () if reduction.accumulates() => (self.part(k), vec!['p']),
+                () if !reduction.op.picks() => (self.part(k), vec!['p']),
                 () => ("", Vec::new()),
             };
             letters.into_iter().map(move |letter| (ty, beside(letter, &reduction.name), reduction.nothing()))
@@ -542,17 +411,12 @@ impl Writer<'_> {
                 Aim::Differs(k) => format!(" reduction(|:{})", beside('o', &reduction(k).name)),
                 Aim::Square(_) => String::new(),
                 Aim::Place(k) => format!(" reduction(min:{})", beside('w', &reduction(k).name)),
-                Aim::Reduce(k) if reduction(k).accumulates() => {
-                    format!(" reduction({}:{})", reduction(k).operator(), beside('p', &reduction(k).name))
-                }
                 Aim::Reduce(k) => {
-                    let (how, name) =
-                        (if reduction(k).op.prefers_larger() { "max" } else { "min" }, &reduction(k).name);
-                    // Of places it is the totals of a block that elements are taken into.
-                    let (total, nan) = if self.is_arg_reduction(k) { ('p', 'o') } else { ('a', 'n') };
-                    let nan = format!(" reduction(|:{})", beside(nan, name));
-                    let nan = if reduction(k).is_real() { nan } else { String::new() };
-                    format!(" reduction({how}:{}){nan}", beside(total, name))
+                    let clause = |update: &Update| {
+                        let name = beside(self.letter_in_block(update.0, k), &reduction(k).name);
+                        clause(update).map(|how| format!(" reduction({how}:{name})"))
+                    };
+                    self.monoid_of_block(k).step.iter().filter_map(clause).collect()
                 }
                 Aim::Total(step) => format!(" reduction(+:{})", beside('r', &self.kernel.steps[step].name)),
                 Aim::Store(_) | Aim::Carry(..) | Aim::Keep(_) => String::new(),
@@ -561,39 +425,97 @@ impl Writer<'_> {
         aims.iter().map(clause).chain([column_reduction]).collect()
     }
 
-    /// Takes an element into the total of its block.
+    /// The letter of a slot in the loop over a block: sums are those of the block, and so is the
+    /// extremum whose index is looked for; other extrema are those of the row.
+    fn letter_in_block(&self, letter: char, k: usize) -> char {
+        match letter {
+            'a' if !self.kernel.reductions[k].op.picks() => 'p',
+            'a' if self.is_arg_reduction(k) => 'p',
+            'n' if self.is_arg_reduction(k) => 'o',
+            other => other,
+        }
+    }
+
+    /// An update as a statement, with names for its letters: a slot is set, `+=` where it is added
+    /// to, and what is no slot is declared.
+    pub(super) fn update(
+        &self,
+        monoid: &Monoid,
+        (letter, value): Update,
+        name: &dyn Fn(char) -> Option<String>,
+    ) -> String {
+        let ty = monoid.slots.first().map_or("double", |slot| slot.ty);
+        let print = |expr: &Expr| self.expression(expr, ty, name);
+        let own = name(letter).unwrap_or_default();
+        let compound = match &value.expr {
+            Expr::Binary(operator @ (Binary::Plus | Binary::Times | Binary::Or), two)
+                if two[0] == Expr::Operand(letter) =>
+            {
+                Some((operator.spelling(), &two[1]))
+            }
+            _ => None,
+        };
+        match compound {
+            _ if monoid.slot(letter).is_none() => format!("const {ty} {own} = {};", print(&value.expr)),
+            Some((operator, rest)) => format!("{own} {operator}= {};", print(rest)),
+            None => format!("{own} = {};", print(&value.expr)),
+        }
+    }
+
+    /// An expression over state, in variables of a type.
+    fn expression(&self, expr: &Expr, ty: &str, name: &dyn Fn(char) -> Option<String>) -> String {
+        let leaf = |leaf: &Expr| match *leaf {
+            Expr::Operand(letter) => name(letter).unwrap_or_default(),
+            Expr::Whole(n) => n.to_string(),
+            Expr::Real(x) => literal(Scalar::Float(x), DType::Double),
+            _ => String::new(),
+        };
+        let suffix = if ty == "float" { "f" } else { "" };
+        expr.print(&leaf, &|function| format!("jo_{}{suffix}", function.name))
+    }
+
+    /// Whether another state changes this one.
+    pub(super) fn condition(&self, monoid: &Monoid, name: &dyn Fn(char) -> Option<String>) -> Option<String> {
+        monoid.when.map(|when| self.expression(&when.expr, "double", name))
+    }
+
+    /// Takes an element into the state of its block.
     pub(super) fn reduce(&mut self, indent: usize, k: usize) {
         if self.is_variance(k) {
             return self.reduce_into_variance(indent, k);
         }
-        if self.is_arg_reduction(k) {
+        if self.is_arg_reduction(k) && self.is_outer() {
             return self.reduce_into_index(indent, k);
         }
         let reduction = &self.kernel.reductions[k];
         let value = self.input(&reduction.input);
-        let total = self.of_row('a', k);
-        let compared = reduction.beats();
-        let statement = match reduction.accumulates() {
-            true => format!("{} {}= {value};", self.of_row('p', k), reduction.operator()),
-            false if reduction.is_real() && self.is_outer() => {
-                format!("{total} = {}({total}, {value});", reduction.function())
-            }
-            false => format!("{total} = {value} {compared} {total} ? {value} : {total};"),
+        let name = |letter| match letter {
+            'x' => Some(value.clone()),
+            _ => Some(self.of_row(self.letter_in_block(letter, k), k)),
         };
-        self.noted(indent, &statement, &reduction.line);
-        if !reduction.accumulates() && reduction.is_real() && !self.is_outer() {
-            self.line(indent, &format!("{} |= {value} != {value};", beside('n', &reduction.name)));
+        let monoid = self.monoid_of_block(k);
+        let statements: Vec<String> = monoid.step.iter().map(|&update| self.update(&monoid, update, &name)).collect();
+        for (i, statement) in statements.iter().enumerate() {
+            match i {
+                0 => self.noted(indent, statement, &reduction.line),
+                _ => self.line(indent, statement),
+            }
         }
     }
 
-    /// Adds a block to the totals.
+    /// Merges the sum of a block.
     fn merge(&mut self, k: usize) {
         let reduction = &self.kernel.reductions[k];
-        if reduction.accumulates() && self.leader(k).is_none() {
-            let part = self.of_row('p', k);
-            let head = self.each_row();
-            self.line(20, &format!("{head}{} {}= {part};", self.of_row('a', k), reduction.operator()));
+        if reduction.op.picks() || self.leader(k).is_some() {
+            return;
         }
+        let name = |letter| match letter {
+            'A' => Some(self.of_row('p', k)),
+            other => Some(self.of_row(other, k)),
+        };
+        let monoid = self.monoid(k);
+        let statements: Vec<String> = monoid.merge.iter().map(|&update| self.update(&monoid, update, &name)).collect();
+        statements.iter().for_each(|statement| self.line(20, &format!("{}{statement}", self.each_row())));
     }
 
     /// A total, as an element of its array where there are several.
@@ -605,18 +527,14 @@ impl Writer<'_> {
     /// What has been folded, as a value of the row.
     fn finish(&mut self, k: usize) {
         let reduction = &self.kernel.reductions[k];
-        let total = self.total('a', k);
-        let value = match reduction.op {
-            ReduceOp::Sum | ReduceOp::Product => total,
-            ReduceOp::Mean => format!("{total} / count"),
-            ReduceOp::Variance => self.variance(k),
-            ReduceOp::Deviation => format!("jo_sqrt({})", self.variance(k)),
-            ReduceOp::Largest | ReduceOp::Smallest if reduction.is_real() && !self.is_outer() => {
-                format!("{} ? __builtin_nan(\"\") : {total}", self.total('n', k))
-            }
-            ReduceOp::Largest | ReduceOp::Smallest => total,
-            ReduceOp::PlaceOfLargest | ReduceOp::PlaceOfSmallest => self.total('j', k),
+        let leader = self.leader(k).filter(|_| self.is_variance(k)).unwrap_or(k);
+        let name = |letter| match letter {
+            'c' => Some("count".to_owned()),
+            'v' => Some(literal(Scalar::Float(reduction.correction), DType::Double)),
+            'z' => Some("__builtin_nan(\"\")".to_owned()),
+            other => Some(self.total(other, leader)),
         };
+        let value = self.expression(&self.monoid(k).finish.expr, "double", &name);
         let ty = value_type(reduction.out);
         let value = self.as_in_memory(format!("({ty})({value})"), reduction.out, Source::Reduced(k));
         if let Some((row, rows, most)) = self.several() {

@@ -19,24 +19,18 @@
 //! 1.7 one row after the other.
 
 use super::Writer;
-use crate::codegen::kernel::{Direction, Source};
+use crate::codegen::kernel::Source;
+use crate::codegen::monoid::Slot;
 use crate::tensor::DType;
 
-/// Rows that are folded at once: their pieces are a run of memory that is long enough for the
-/// processor to see it coming.
-pub(super) const SIDE: usize = 64;
-
 impl Writer<'_> {
-    pub(super) fn is_strided(&self) -> bool {
-        self.traversal.direction == Direction::Strided
-    }
-
     /// From side to side: rows that are neighbours along the innermost kept dimension.
     pub(super) fn sides(&mut self) {
         let accesses = self.kernel.accesses();
         self.line(4, "for (i64 item = begin, side; item < end; item += side) {");
         self.line(8, "side = shape[kept - 1] - at[kept - 1];");
-        self.line(8, &format!("side = side < {SIDE} ? side : {SIDE};"));
+        let most = self.plan.side;
+        self.line(8, &format!("side = side < {most} ? side : {most};"));
         self.line(8, "side = side < end - item ? side : end - item;");
         self.tile_of_rows();
         self.line(8, "at[kept - 1] += side - 1;");
@@ -52,11 +46,11 @@ impl Writer<'_> {
     }
 
     /// Begins the arrays that totals wait in.
-    pub(super) fn begin_waiting(&mut self, totals: &[(&str, String, String)]) {
-        for (ty, name, _) in totals {
-            self.line(8, &format!("{ty} all_{name}[{SIDE}];"));
+    pub(super) fn begin_waiting(&mut self, totals: &[(Slot, String)]) {
+        for (slot, name) in totals {
+            self.line(8, &format!("{} all_{name}[{}];", slot.ty, self.plan.side));
         }
-        let begin = |(_, name, nothing): &(&str, String, String)| format!("all_{name}[r] = {nothing}");
+        let begin = |(slot, name): &(Slot, String)| format!("all_{name}[r] = {}", slot.initial);
         let begin: Vec<String> = totals.iter().map(begin).collect();
         if !begin.is_empty() {
             self.line(8, &format!("for (i64 r = 0; r < side; r++) {};", begin.join(", ")));
@@ -64,17 +58,17 @@ impl Writer<'_> {
     }
 
     /// Begins the turn of a row: what is known of it, and what is folded of it so far.
-    pub(super) fn begin_turn(&mut self, known: &[Source], totals: &[(&str, String)]) {
+    pub(super) fn begin_turn(&mut self, known: &[Source], totals: &[(Slot, String)]) {
         self.line(16, "for (i64 r = 0; r < side; r++) {");
         self.deeper = 4;
         self.known_of_rows(16, known);
-        for (ty, name) in totals {
-            self.line(16, &format!("{ty} {name} = all_{name}[r];"));
+        for (slot, name) in totals {
+            self.line(16, &format!("{} {name} = all_{name}[r];", slot.ty));
         }
     }
 
     /// Ends it.
-    pub(super) fn end_turn(&mut self, totals: &[(&str, String)]) {
+    pub(super) fn end_turn(&mut self, totals: &[(Slot, String)]) {
         for (_, name) in totals {
             self.line(16, &format!("all_{name}[r] = {name};"));
         }

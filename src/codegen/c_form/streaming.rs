@@ -23,47 +23,11 @@
 //! A launch streams when it touches more than half of what the largest cache holds
 //! (`runtime/caches.rs`). The buffer is one tile, 1 KiB of floats.
 
-use super::row_loops::BLOCK;
-use super::{TILE, Writer};
-use crate::codegen::expressions::memory_type;
-use crate::codegen::kernel::{Direction, Inner};
+use super::Writer;
+use crate::codegen::c_spelling::memory_type;
 use crate::codegen::schedule::Aim;
 
 impl Writer<'_> {
-    /// How many elements the buffer has that a store goes through when it is streamed; none where
-    /// it never is.
-    pub(super) fn streamed(&self, store: usize) -> Option<usize> {
-        let in_a_row = self.traversal.inner[self.kernel.loads.len() + store] == Inner::Unit;
-        let has_time = self.takes_long() && !self.asks_for_tiles();
-        let runs_along = self.traversal.direction.has_single_rows() && self.kernel.has_scan();
-        let is_column_reduction = self.kernel.stores[store].column_reduction.is_some();
-        if !in_a_row || is_column_reduction || has_time || runs_along || self.traversal.writes_rows(self.kernel, store)
-        {
-            return None;
-        }
-        match self.traversal.direction {
-            Direction::Points => self.tile,
-            Direction::Inner | Direction::Split | Direction::Strided => Some(BLOCK),
-            Direction::Outer => Some(TILE),
-        }
-    }
-
-    /// Whether any store may be streamed.
-    pub(super) fn streams(&self) -> bool {
-        (0..self.kernel.stores.len()).any(|store| self.streamed(store).is_some())
-    }
-
-    /// The stores among some aims that fill a buffer.
-    fn buffered(&self, aims: &[Aim]) -> Vec<usize> {
-        let store = |aim: &Aim| if let Aim::Store(store) = *aim { Some(store) } else { None };
-        aims.iter().filter_map(store).filter(|&store| self.streamed(store).is_some()).collect()
-    }
-
-    /// Whether loops with these aims fill a buffer that is copied from when they are done.
-    pub(super) fn streams_any(&self, aims: &[Aim]) -> bool {
-        !self.buffered(aims).is_empty()
-    }
-
     /// The buffers.
     pub(super) fn lines_of_results(&mut self) {
         for store in 0..self.kernel.stores.len() {

@@ -33,74 +33,17 @@
 //! Reading alone takes 1.0. A kernel of both loops takes the compiler longer: 113 and 165 ms, 88
 //! and 90 with doubles only.
 //!
-//! Operands that are doubles have no wider type, and are read twice. Blocks are put together as T.
-//! F. Chan, G. H. Golub and R. J. LeVeque do it (Updating Formulae and a Pairwise Algorithm for
-//! Computing Sample Variances, 1979).
+//! Operands that are doubles have no wider type, and are read twice. Blocks are merged as
+//! `codegen/monoid.rs` says.
 
-use super::row_loops::Phase;
-use super::{COLUMNS, Writer, beside};
-use crate::codegen::expressions::{literal, value_type, widened};
-use crate::codegen::kernel::{Reduction, Source};
-use crate::codegen::schedule::{Aim, source_of};
-use crate::ops::recipes::ReduceOp;
-use crate::tensor::{DType, Scalar};
+use super::{Writer, beside};
+use crate::codegen::c_spelling::widened;
+use crate::codegen::kernel::Source;
+use crate::codegen::loops::Phase;
+use crate::codegen::monoid::Update;
+use crate::codegen::schedule::Aim;
 
 impl Writer<'_> {
-    pub(super) fn is_variance(&self, k: usize) -> bool {
-        self.kernel.reductions[k].op.varies()
-    }
-
-    /// Whether blocks are summed in floats first: not where a running total comes by, which a
-    /// second look at a block would run on.
-    fn is_tried(&self, k: usize) -> bool {
-        let of_floats = self.is_variance(k) && value_type(self.kernel.reductions[k].input.to) == "float";
-        let aim = Aim::Reduce(k);
-        let steps = self.schedule.steps(self.kernel, self.schedule.phase(source_of(self.kernel, aim)), &[aim]);
-        of_floats && steps.iter().all(|&step| self.kernel.steps[step].scan.is_none())
-    }
-
-    /// Whether the loop at hand sums it in floats.
-    pub(super) fn is_summed_in_floats(&self, k: usize) -> bool {
-        !self.in_doubles && self.is_tried(k)
-    }
-
-    /// Whether every block of it is read twice.
-    pub(super) fn is_read_twice(&self, k: usize) -> bool {
-        self.is_variance(k) && !self.is_tried(k)
-    }
-
-    /// Whether the loop over a block may be run again: it does nothing but sum in floats. Of rows
-    /// side by side one would be far out all but always.
-    fn may_run_again(&self, phase: &Phase) -> bool {
-        let only_sums = |aim: &Aim| matches!(*aim, Aim::Reduce(k) if self.is_tried(k));
-        !self.is_outer() && !phase.aims.is_empty() && phase.aims.iter().all(only_sums)
-    }
-
-    /// The variance that finds a mean, or another variance, on its way; a variance may lead itself.
-    pub(super) fn leader(&self, k: usize) -> Option<usize> {
-        let all = &self.kernel.reductions;
-        let same = |other: &Reduction| {
-            let (a, b) = (&other.input, &all[k].input);
-            other.op.varies() && (a.source, a.dtype, a.to) == (b.source, b.dtype, b.to)
-        };
-        let leads = all[k].op == ReduceOp::Mean || all[k].op.varies();
-        leads.then(|| all.iter().position(same)).flatten()
-    }
-
-    /// The means that a variance finds, which are summed: what is infinite would be no number the
-    /// other way.
-    fn means_led_by(&self, k: usize) -> Vec<usize> {
-        let all = &self.kernel.reductions;
-        (0..all.len()).filter(|&mean| all[mean].op == ReduceOp::Mean && self.leader(mean) == Some(k)).collect()
-    }
-
-    /// Totals, each with its type and what it begins as: `a` the mean, `q` the squares and `k` the
-    /// number so far.
-    pub(super) fn totals_of_variance(&self, k: usize) -> Vec<(&'static str, String, String)> {
-        let name = &self.kernel.reductions[k].name;
-        ['a', 'q', 'k'].map(|letter| ("double", beside(letter, name), "0".to_owned())).to_vec()
-    }
-
     /// The totals of a block that its loop adds to, and their type: `p` the differences and `e`
     /// their squares, or `y` the elements.
     pub(super) fn parts_of_variance(&self, k: usize) -> (&'static str, Vec<char>) {
@@ -191,9 +134,9 @@ impl Writer<'_> {
             let differs = self.looks_for_differences(phase, k, block);
             self.line(20, &format!("if ({differs}) {{"));
             self.deeper += 4;
-            self.in_doubles = true;
+            self.loops.in_doubles = true;
             self.sum_in_doubles(phase, k, block);
-            self.in_doubles = false;
+            self.loops.in_doubles = false;
             self.deeper -= 4;
             self.line(20, "}");
             self.deeper -= 4;
@@ -249,11 +192,11 @@ impl Writer<'_> {
             return loses;
         }
         // Of doubles side by side a division takes longer than reading a dozen rows.
-        let (lost, part) = (name('l'), name('w'));
+        let (lost, part, columns) = (name('l'), name('w'), self.plan.tile);
         let mean = format!("{near} + {sum} * {part}");
         let squares = format!("{squares} - {sum} * ({sum} * {part})");
         self.line(20, &format!("const double {part} = 1.0 / {among};"));
-        self.line(20, &format!("double {}[{COLUMNS}], {}[{COLUMNS}];", name('b'), name('z')));
+        self.line(20, &format!("double {}[{columns}], {}[{columns}];", name('b'), name('z')));
         self.line(20, &format!("int {lost} = 0;"));
         let (block, rest) = (self.of_row('b', k), self.of_row('z', k));
         self.line(20, &format!("for (i64 i = 0; i < m; i++) {block} = {mean}, {rest} = {squares}, {lost} |= {loses};"));
@@ -276,23 +219,31 @@ impl Writer<'_> {
         self.line(indent, &format!("{squares} = jo_fma({differs}, {differs}, {squares});"));
     }
 
-    /// Adds a block to what is known of the row so far.
+    /// Merges a block into what is known of the row so far. What tells how many elements there are
+    /// is the same for rows side by side, and stands before the loop over those.
     fn merge_variance(&mut self, k: usize) {
-        let value = |letter| self.of_row(letter, k);
-        let name = &self.kernel.reductions[k].name;
-        let (number, among) = (beside('k', name), self.in_block());
-        let (mean, squares, block, part) = (value('a'), value('q'), value('b'), value('z'));
-        // The share of the block in all so far; what is before it has the rest.
-        let share = beside('s', name);
-        self.line(20, &format!("{number} += {among};"));
-        self.line(20, &format!("const double {share} = {among} / {number};"));
+        let (monoid, among) = (self.monoid(k), self.in_block());
+        let name = |letter| {
+            Some(match letter {
+                'K' => among.to_owned(),
+                'A' => self.of_row('b', k),
+                'Q' => self.of_row('z', k),
+                'k' | 's' => beside(letter, &self.kernel.reductions[k].name),
+                'd' => "d".to_owned(),
+                other => self.of_row(other, k),
+            })
+        };
+        let is_common = |update: &&Update| update.1.operands.iter().all(|letter| "kK".contains(*letter));
+        let (common, of_rows): (Vec<&Update>, Vec<&Update>) = monoid.merge.iter().partition(is_common);
+        let print = |update: &Update| self.update(&monoid, *update, &name);
+        let (common, of_rows): (Vec<String>, Vec<String>) =
+            (common.into_iter().map(print).collect(), of_rows.into_iter().map(print).collect());
+        common.iter().for_each(|statement| self.line(20, statement));
         self.line(20, &format!("{}{{", self.each_row()));
-        self.line(24, &format!("const double d = {block} - {mean};"));
-        self.line(24, &format!("{mean} += d * {share};"));
-        self.line(24, &format!("{squares} += {part} + d * d * {share} * ({number} - {among});"));
+        of_rows.iter().for_each(|statement| self.line(24, statement));
         // One loop over rows side by side is enough for all of them.
         for mean in self.means_led_by(k) {
-            self.line(24, &format!("{} += {block} * {among};", self.of_row('a', mean)));
+            self.line(24, &format!("{} += {} * {among};", self.of_row('a', mean), self.of_row('b', k)));
         }
         self.line(20, "}");
     }
@@ -305,12 +256,5 @@ impl Writer<'_> {
     /// The loop over rows that stand side by side, where there are any.
     pub(super) fn each_row(&self) -> &'static str {
         if self.is_outer() { "for (i64 i = 0; i < m; i++) " } else { "" }
-    }
-
-    /// A variance, when all is folded.
-    pub(super) fn variance(&self, k: usize) -> String {
-        let squares = self.total('q', self.leader(k).unwrap_or(k));
-        let correction = literal(Scalar::Float(self.kernel.reductions[k].correction), DType::Double);
-        format!("{squares} / (count > {correction} ? count - {correction} : 0)")
     }
 }

@@ -3,7 +3,7 @@
 use super::{Known, Lowering, Operand, Refusal, refuse};
 use crate::analysis::axis_maps::AxisMap;
 use crate::analysis::reduced_dims::{Axes, axes, besides, is_of_channels, keeps, overload};
-use crate::codegen::expressions;
+use crate::codegen::expression::{Expression, expression};
 use crate::codegen::kernel::{ColumnReduction, Input, Lies, Reduction, Scan, Source, Step};
 use crate::ir::Node;
 use crate::ops::recipes::{Elements, LETTERS, Line, Making, OPTIONAL, Over, Recipe, ReduceOp};
@@ -115,7 +115,7 @@ impl Lowering<'_> {
         let (name, line) = (self.section.name(self.section.output(cooking.node, k)), self.line(cooking.node));
         let out = terms.elements;
         let step = Step {
-            text: "a",
+            formula: expression("a").map_err(Refusal)?,
             computed: out,
             out,
             inputs: vec![Input { letter: 'a', source, dtype, to: out }],
@@ -154,11 +154,12 @@ impl Lowering<'_> {
         else {
             return refuse(format!("`{}` has no line {letter}", cooking.recipe.kind));
         };
-        let inputs = self.letters(cooking, text, terms.elements)?;
+        let formula = expression(text).map_err(Refusal)?;
+        let inputs = self.letters(cooking, formula, terms.elements)?;
         let (name, line) = (self.section.name(output), self.line(cooking.node));
         let input = match inputs[..] {
-            [input] if text.len() == 1 => input,
-            _ => self.hidden(text, terms.elements, inputs, &format!("v_{name}"), &line),
+            [input] if formula.is_operand() => input,
+            _ => self.hidden(formula, terms.elements, inputs, &format!("v_{name}"), &line),
         };
         self.kernel.column_reductions.push(ColumnReduction { axes, keep: false, input, line });
         self.known.insert(output, Known::ColumnReduction(self.kernel.column_reductions.len() - 1));
@@ -168,7 +169,7 @@ impl Lowering<'_> {
     /// Adds a column reduction: a sum over other dimensions than those of rows.
     fn column_reduction(&mut self, cooking: &Cooking, terms: Terms) -> Result<(), Refusal> {
         let Line(_, _, text) = cooking.recipe.lines[0];
-        match self.letters(cooking, text, terms.elements)?[..] {
+        match self.letters(cooking, expression(text).map_err(Refusal)?, terms.elements)?[..] {
             [input] if terms.elements.is_float() => {
                 let column_reduction =
                     ColumnReduction { axes: terms.axes, keep: terms.keep, input, line: self.line(cooking.node) };
@@ -208,7 +209,8 @@ impl Lowering<'_> {
         let is_wide = recipe.wide.contains(letter);
         let computed = if is_wide && making == Making::Each { DType::Double } else { terms.elements };
         let out = if is_wide { DType::Double } else { terms.elements };
-        let inputs = self.letters(cooking, text, computed)?;
+        let formula = expression(text).map_err(Refusal)?;
+        let inputs = self.letters(cooking, formula, computed)?;
         let reduce = match making {
             Making::Whole(reduce) => reduce,
             Making::Each | Making::Scan(_) | Making::Beside => {
@@ -223,7 +225,7 @@ impl Lowering<'_> {
                     _ => None,
                 };
                 let is_value = is_given;
-                let step = Step { text, computed, out, inputs, name, line, lies, drops, scan, is_value };
+                let step = Step { formula, computed, out, inputs, name, line, lies, drops, scan, is_value };
                 return Ok((self.step(step), out));
             }
         };
@@ -231,8 +233,8 @@ impl Lowering<'_> {
             return refuse("a product of halves, which is rounded after each factor");
         }
         let input = match inputs[..] {
-            [input] if text.len() == 1 => input,
-            _ => self.hidden(text, computed, inputs, &name, &line),
+            [input] if formula.is_operand() => input,
+            _ => self.hidden(formula, computed, inputs, &name, &line),
         };
         let out = if reduce.is_arg_reduction() { DType::Long } else { out };
         self.kernel.reductions.push(Reduction {
@@ -252,10 +254,17 @@ impl Lowering<'_> {
     }
 
     /// A step for the operand of a reduction that is no value of the graph.
-    fn hidden(&mut self, text: &'static str, computed: DType, inputs: Vec<Input>, name: &str, line: &str) -> Input {
+    fn hidden(
+        &mut self,
+        formula: &'static Expression,
+        computed: DType,
+        inputs: Vec<Input>,
+        name: &str,
+        line: &str,
+    ) -> Input {
         let (name, line) = (self.fresh(&format!("{}.of", name.trim_start_matches("v_"))), line.to_owned());
         let source = self.step(Step {
-            text,
+            formula,
             computed,
             out: computed,
             inputs,
@@ -270,13 +279,9 @@ impl Lowering<'_> {
     }
 
     /// The operands and values that an expression names.
-    fn letters(&mut self, cooking: &Cooking, text: &str, to: DType) -> Result<Vec<Input>, Refusal> {
+    fn letters(&mut self, cooking: &Cooking, formula: &Expression, to: DType) -> Result<Vec<Input>, Refusal> {
         let mut inputs: Vec<Input> = Vec::new();
-        for name in expressions::names(text).filter(|name| name.len() == 1) {
-            let letter = name.chars().next().unwrap_or_default();
-            if inputs.iter().any(|input| input.letter == letter) {
-                continue;
-            }
+        for &letter in &formula.operands {
             let made = cooking.made.iter().find(|made| made.0 == letter);
             // Results of earlier lines are not rounded to 16 bits in between: the inverse of a
             // small deviation may exceed the range of halves.
@@ -400,7 +405,7 @@ struct Cooking {
 
 /// Whether a line names the result of another one.
 fn names(line: &Line, letter: char) -> bool {
-    expressions::names(line.2).any(|name| name.len() == 1 && name.starts_with(letter))
+    expression(line.2).is_ok_and(|formula| formula.reads(letter))
 }
 
 impl Cooking {

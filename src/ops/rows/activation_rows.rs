@@ -148,8 +148,8 @@ pub(super) const ROWS: &[Row] = &[
         shape: Has(&[sized(S::Like, E::Same).reported_as(RANK).since_2()]),
         computation: Has(Formulas(&[
             // `x Phi(x)`, computed from the complement to keep precision where it is small.
-            floats(Kept, "0.5 * a * erfc(-0.70710678118654752 * a)").when(&[Missing(1)]),
-            floats(Kept, "0.5 * a * erfc(-0.70710678118654752 * a)").when(&[Says(1, "none")]),
+            floats(Kept, "0.5 * a * erfc(-0.7071067811865476 * a)").when(&[Missing(1)]),
+            floats(Kept, "0.5 * a * erfc(-0.7071067811865476 * a)").when(&[Says(1, "none")]),
             // `(1 + tanh(u)) / 2` is the logistic function of `2u`; 1.5957... is `2 sqrt(2 / pi)`.
             floats(Kept, "a * sigmoid(1.5957691216057308 * fma(0.044715 * a, a * a, a))").when(&[Says(1, "tanh")]),
         ])),

@@ -7,7 +7,7 @@ use super::vocabulary::*;
 /// element type.
 const SHRINK_BACKWARD: &str = "(b >= -c) & (b <= c) ? 0 : a";
 /// The normal distribution up to `b`, and `b` times its density there.
-const GELU_BACKWARD: &str = "a * (0.5 * erfc(-0.70710678118654752 * b) + b * (exp(-0.5 * b * b) * 0.3989422804014327))";
+const GELU_BACKWARD: &str = "a * (0.5 * erfc(-0.7071067811865476 * b) + b * (exp(-0.5 * b * b) * 0.3989422804014327))";
 /// `s + b s' u'`, where `s` is the logistic function of `2u`.
 const GELU_TANH_BACKWARD: &str = "a * (sigmoid(1.5957691216057308 * (b + 0.044715 * b * b * b)) \
     + b * sigmoid(1.5957691216057308 * (b + 0.044715 * b * b * b)) * (1 - sigmoid(1.5957691216057308 * (b + 0.044715 * b * b * b))) \

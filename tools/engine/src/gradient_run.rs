@@ -228,6 +228,7 @@ impl Run<'_> {
         let ran = self.forward_and_backward(&mut derived, &types, leaves, given, workspace);
         if !matches!(ran, Err(Stopped::Misuse(_))) {
             tell_side_effects(&self.env, workspace);
+            processor::refuse_plans(self.backend.as_ref(), workspace)?;
             processor::tell_of_groups(self.backend.as_ref(), workspace);
         }
         ran

@@ -1,9 +1,11 @@
 //! Options of runs and comparisons. Messages name an option as the command line does: the field
 //! `bind_dir` is `--bind-dir`.
 
+use jitopt_core::codegen::plan::PlanFile;
 use jitopt_core::interpreter::Release;
 use jitopt_core::interpreter::generator::Style;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Options of a run.
 #[derive(Clone, Debug, Default)]
@@ -96,6 +98,8 @@ pub struct BackendOptions {
     pub no_cache: bool,
     /// Threads per kernel; the number of processors, if absent.
     pub threads: Option<u32>,
+    /// How kernels are scheduled, where it is not as usual.
+    pub plans: Option<Arc<PlanFile>>,
 }
 
 /// Samples and tolerances of a comparison.

@@ -20,8 +20,21 @@ pub(crate) fn in_environment(args: &BackendOptions, env: &BTreeMap<String, Strin
     let variable = |name: &str| env.get(name).filter(|value| !value.is_empty()).cloned();
     let cache = (!args.no_cache).then(|| cache_folder(variable)).flatten();
     let (compiler, cc, threads) = (variable("JITOPT_CC"), variable("CC"), args.threads.map(|n| n as usize));
-    let settings = Settings { compiler, cc, cache, threads, ..Settings::default() };
+    let plans = args.plans.clone();
+    let settings = Settings { compiler, cc, cache, threads, plans, ..Settings::default() };
     args.kernels.then(|| CpuBackend::new(settings))
+}
+
+/// Refuses plans that are not legal for the kernels that ran, and names those that no kernel has used.
+pub(crate) fn refuse_plans(backend: Option<&CpuBackend>, workspace: &mut Workspace<'_>) -> Result<(), Error> {
+    let Some(backend) = backend else { return Ok(()) };
+    if let Some(why) = backend.refused_plans().first() {
+        return refuse(format_args!("--plan: {why}"));
+    }
+    for group in backend.unused_plans() {
+        workspace.warn(&format!("--plan: no kernel of the group of {group} was launched"));
+    }
+    Ok(())
 }
 
 /// Refuses flags for kernels if no kernel runs.
@@ -35,6 +48,7 @@ pub fn refuse_idle(args: &BackendOptions) -> Result<(), Error> {
         BackendOptions { threads: Some(_), .. } => {
             refuse("--threads: it sets the threads of kernels; add --backend=cpu")
         }
+        BackendOptions { plans: Some(_), .. } => refuse("--plan: it says how kernels are scheduled; add --backend=cpu"),
         _ => Ok(()),
     }
 }

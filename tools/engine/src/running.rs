@@ -106,6 +106,7 @@ impl<'o> Run<'o> {
             workspace.say(format!("bailout: {departure}"));
         }
         tell_side_effects(&env, workspace);
+        processor::refuse_plans(backend.as_ref(), workspace)?;
         processor::tell_of_groups(backend.as_ref(), workspace);
         let results = ran.map(|results| in_tuples(&types, results));
         Ok(Ran { results, all_given, stats, backend, options: args, given: self.given, env, expectations })

@@ -217,10 +217,11 @@ pub(crate) struct OutputArgs {
     #[arg(long, value_name = "VERSION", require_equals = true)]
     pub(crate) print_as: Option<Release>,
     /// Output format: the IR, TorchScript source as PyTorch's `.code`, register-machine code, a
-    /// Graphviz drawing, the kernels of fusion groups in C, the fusion candidates with their
-    /// savings as JSON, or the origin of each type: declared, inferred, guarded or profiled
+    /// Graphviz drawing, the kernels of fusion groups in C, how each kernel is scheduled (for
+    /// `run --plan`), the fusion candidates with their savings as JSON, or the origin of each type:
+    /// declared, inferred, guarded or profiled
     #[arg(long, value_name = "FORM", default_value = "ir", require_equals = true)]
-    #[arg(value_parser = PossibleValuesParser::new(["ir", "python", "code", "dot", "c", "fusion-candidates", "types"]))]
+    #[arg(value_parser = PossibleValuesParser::new(["ir", "python", "code", "dot", "c", "plan", "fusion-candidates", "types"]))]
     pub(crate) emit: String,
     /// Annotate each node that writes to memory with a comment: what it writes, and which values
     /// observe it. The comments do not affect parsing
@@ -457,6 +458,10 @@ pub(crate) struct RunSemantics {
     pub(crate) no_verify: bool,
     #[command(flatten)]
     pub(crate) backend: BackendArgs,
+    /// How kernels are scheduled: what `--emit=plan` prints, edited. Groups that the file does not
+    /// name are scheduled as usual; a plan that is not legal is refused
+    #[arg(long, value_name = "FILE")]
+    pub(crate) plan: Option<PathBuf>,
     /// Print the counters
     #[arg(long, value_name = "FORMAT", num_args = 0..=1, require_equals = true, default_missing_value = "table")]
     #[arg(value_parser = PossibleValuesParser::new(["table", "json"]))]

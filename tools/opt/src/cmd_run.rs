@@ -1,8 +1,10 @@
 //! `jitopt run`: runs a graph on given or generated values.
 
 use crate::arguments::RunArgs;
+use crate::batch::unreadable;
 use crate::exit::{self, refuse};
 use crate::{World, batch, several};
+use jitopt_core::codegen::plan::PlanFile;
 use jitopt_core::interpreter::description::{Described, describe};
 use jitopt_core::interpreter::files::{Tensors, write_npz, write_safetensors};
 use jitopt_core::interpreter::profile::Profile;
@@ -12,6 +14,7 @@ use jitopt_engine::{Compared, Error, GradientRun, KernelTable, Kind, Ran, Run};
 use jitopt_engine::{judging, panics, processor, profiles};
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) fn run(args: &RunArgs, world: &mut World<'_>) -> i32 {
@@ -168,6 +171,9 @@ fn refuse_nonsense(args: &RunArgs) -> Result<(), Error> {
         return refuse("--coverage: no kernel runs; remove --backend=cpu");
     }
     processor::refuse_idle(&semantics.backend.options())?;
+    if semantics.plan.is_some() && semantics.backend.backend != "cpu" {
+        return refuse("--plan: it says how kernels are scheduled; add --backend=cpu");
+    }
     for (name, x) in [("--rtol", checks.rtol), ("--atol", checks.atol)] {
         if x.is_some_and(|x| x.is_nan() || x < 0.0) {
             return refuse(format_args!("{name}: expected a non-negative number"));
@@ -179,9 +185,23 @@ fn refuse_nonsense(args: &RunArgs) -> Result<(), Error> {
     Ok(())
 }
 
+/// The plans of a file.
+fn plans(args: &RunArgs, world: &World<'_>) -> Result<Option<Arc<PlanFile>>, Error> {
+    let Some(path) = &args.semantics.plan else { return Ok(None) };
+    let text = match std::fs::read_to_string(world.path(path)) {
+        Ok(text) => text,
+        Err(error) => return refuse(format_args!("--plan: {}", unreadable(path, &error, world))),
+    };
+    match PlanFile::parse(&text) {
+        Ok(plans) => Ok(Some(Arc::new(plans))),
+        Err(why) => refuse(format_args!("--plan: {}: {why}", path.display())),
+    }
+}
+
 fn one(args: &RunArgs, world: &mut World<'_>) -> Result<i32, Error> {
     refuse_nonsense(args)?;
-    let options = args.options();
+    let mut options = args.options();
+    options.semantics.backend.plans = plans(args, world)?;
     let pipeline = judging::optional_pipeline(args.semantics.passes.as_deref(), &mut world.workspace())?;
     let passes: Vec<&Pipeline> = pipeline.iter().collect();
     let profile = profiles::asked_for(args.semantics.seen.profile.as_deref(), &passes, true, &world.workspace())?;

@@ -48,7 +48,7 @@ impl RunArgs {
 
 impl BackendArgs {
     pub(crate) fn options(&self) -> BackendOptions {
-        BackendOptions { kernels: self.backend == "cpu", no_cache: self.no_cache, threads: self.threads }
+        BackendOptions { kernels: self.backend == "cpu", no_cache: self.no_cache, threads: self.threads, plans: None }
     }
 }
 
@@ -85,7 +85,7 @@ impl JudgeArgs {
 impl BenchArgs {
     /// The backend of the groups; compiled kernels by default.
     pub(crate) fn backend(&self) -> BackendOptions {
-        BackendOptions { kernels: self.backend == "cpu", no_cache: self.no_cache, threads: self.threads }
+        BackendOptions { kernels: self.backend == "cpu", no_cache: self.no_cache, threads: self.threads, plans: None }
     }
 
     pub(crate) fn options(&self) -> RunOptions {

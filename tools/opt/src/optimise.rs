@@ -392,7 +392,8 @@ fn one_graph(cli: &Cli, plan: &Plan, name: &str, parsed: Parsed, outcome: &mut O
         "dot" => dot(&graph).into_bytes(),
         "types" => type_origins(&graph).into_bytes(),
         "fusion-candidates" => format!("{:#}\n", fuser::candidates(&graph)).into_bytes(),
-        "c" => kernels_in_c(name, &graph, outcome).into_bytes(),
+        "c" => of_kernels(name, &graph, whole_graph::unit, outcome).into_bytes(),
+        "plan" => of_kernels(name, &graph, whole_graph::plans, outcome).into_bytes(),
         "python" => match source(name, &graph, outcome) {
             Some(text) => text.into_bytes(),
             None => return,
@@ -406,9 +407,12 @@ fn one_graph(cli: &Cli, plan: &Plan, name: &str, parsed: Parsed, outcome: &mut O
     outcome.stdout.extend(printed);
 }
 
-/// The kernels of a graph; warns of groups without a kernel.
-fn kernels_in_c(name: &str, graph: &Graph, outcome: &mut Outcome) -> String {
-    let unit = whole_graph::unit(graph, None);
+/// A text about the kernels of a graph.
+type OfKernels = fn(&Graph, Option<Release>) -> whole_graph::Unit;
+
+/// A text about the kernels of a graph; warns of groups without a kernel.
+fn of_kernels(name: &str, graph: &Graph, text: OfKernels, outcome: &mut Outcome) -> String {
+    let unit = text(graph, None);
     for (group, why) in &unit.refused {
         outcome.say(&format!("warning: {name}: {group} has no kernel: {why}"));
     }

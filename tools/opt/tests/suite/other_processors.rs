@@ -114,9 +114,9 @@ fn program(case: &Case) -> String {
     // Inputs of reductions are such that their sums do not cancel.
     let any_bits = usize::from(case.apart == 0.0);
     format!(
-        "#include <stdio.h>\n#include <string.h>\ntypedef long long i64;\nvoid FusionGroup_0(const i64 *, i64, i64, i64, i64, char *const *, const i64 *, const double *, const i64 *, i64, i64, i64);\n{memory}int main(void)\n{{\n    \
+        "#include <stdio.h>\n#include <string.h>\ntypedef long long i64;\ntypedef struct {{ const i64 *shape; i64 rank, kept, begin, end; char *const *data; const i64 *strides; const double *reals; const i64 *wholes; i64 stream, ask, columns, turn, part, parts; char *found; }} jo_args;\nvoid FusionGroup_0(const jo_args *);\n{memory}int main(void)\n{{\n    \
          unsigned s = 12345;\n    for (int i = 0; i < {n}; i++) {{\n        s = s * 1664525u + 1013904223u;\n        m0[i] = ((s >> 8) / (float)(1 << 24) - 0.5f) * 20 + {};\n        if ({any_bits} && i % 2) memcpy(&m0[i], &s, 4);\n    }}\n    \
-         const i64 shape[] = {{{shape}}}, strides[] = {{{strides}}};\n    char *const data[] = {{{}}};\n    FusionGroup_0(shape, {rank}, {}, 0, {}, data, strides, 0, 0, 0, 0, 1024);\n{written}    return 0;\n}}\n",
+         const i64 shape[] = {{{shape}}}, strides[] = {{{strides}}};\n    char *const data[] = {{{}}};\n    const jo_args args = {{shape, {rank}, {}, 0, {}, data, strides, 0, 0, 0, 0, 1024, 0, 0, 1, 0}};\n    FusionGroup_0(&args);\n{written}    return 0;\n}}\n",
         if any_bits == 1 { 0 } else { 11 },
         data.join(", "),
         case.kept,

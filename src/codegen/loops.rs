@@ -1,0 +1,341 @@
+//! What the loops of a kernel do under a plan: which reductions a loop computes, in which order,
+//! and what of them waits for whom. Nothing here chooses, and nothing prints: [`super::plan`] chooses
+//! with these questions, and printers ask the same ones.
+
+use super::c_spelling::value_type;
+use super::kernel::{Direction, Inner, Kernel, Reduction, Source, Traversal};
+use super::monoid::{Monoid, Reordering};
+use super::plan::{Plan, TARGET};
+use super::schedule::{Aim, Schedule, Stages, source_of, stages};
+use crate::ops::recipes::ReduceOp;
+use std::collections::BTreeSet;
+
+/// What the loops of a phase over elements are for.
+#[derive(Clone, Debug)]
+pub struct Phase {
+    /// Its number.
+    pub number: usize,
+    /// But for squares, which come behind.
+    pub aims: Vec<Aim>,
+    /// Squares of differences from means of blocks that are read twice.
+    pub squares: Vec<Aim>,
+    /// Reductions with totals that elements are taken into.
+    pub own: Vec<usize>,
+    /// Means that go along with a variance have a total of their own, of the sums of its blocks: a
+    /// mean may be infinite.
+    pub along: Vec<usize>,
+    /// What a variance has found when it is done.
+    pub found: Vec<usize>,
+}
+
+/// In how many turns a launch is done, and how many places of eight bytes each part has for what it
+/// finds of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turns {
+    /// Each is over when all parts are done.
+    pub turns: i64,
+    /// For each part of each row.
+    pub places: usize,
+}
+
+/// Whether rows of a kernel may be split between threads: not where it adds to column reductions,
+/// which have parts of their own, or where a scan depends on the order of its elements.
+pub fn can_be_split(kernel: &Kernel) -> bool {
+    let scan: Vec<_> = kernel.steps.iter().filter(|step| step.scan.is_some()).collect();
+    let may_run = |i: usize| {
+        let step = scan[i];
+        let is_exact = step.scan.as_ref().is_some_and(|scan| is_reordered(scan.op, step));
+        is_exact && step.inputs.len() == 1 && kernel.reductions.is_empty()
+    };
+    kernel.column_reductions.is_empty() && scan.len() <= 1 && (0..scan.len()).all(may_run)
+}
+
+/// Whether a scan may be computed in another order: sums that lose nothing, or digits that are not
+/// kept. Products may be too large or small on the way.
+pub fn is_reordered(op: ReduceOp, step: &super::kernel::Step) -> bool {
+    op == ReduceOp::Sum && Monoid::of_scan(op, step).reordering != Reordering::Seen
+}
+
+/// The loops of a kernel.
+#[derive(Clone, Debug)]
+pub struct Loops<'k> {
+    /// The kernel.
+    pub kernel: &'k Kernel,
+    /// How it walks.
+    pub traversal: &'k Traversal,
+    /// Its phases.
+    pub schedule: Schedule,
+    /// Its plan.
+    pub plan: Plan,
+    /// Whether blocks of floats are summed in doubles, as floats were not enough.
+    pub in_doubles: bool,
+}
+
+impl<'k> Loops<'k> {
+    /// Those of a kernel under a plan.
+    pub fn new(kernel: &'k Kernel, traversal: &'k Traversal, plan: &Plan) -> Loops<'k> {
+        let schedule = Schedule::new(kernel, traversal, plan);
+        Loops { kernel, traversal, schedule, plan: plan.clone(), in_doubles: false }
+    }
+
+    /// What the launch of a kernel has to know; nothing where no rows are split.
+    pub fn turns(&self) -> Option<Turns> {
+        let phases = self.schedule.phases;
+        self.is_split().then(|| Turns { turns: self.turn_of(phases), places: self.place_of(phases) })
+    }
+
+    /// The loops over elements that some aims need.
+    pub fn stages(&self, phase: usize, aims: &[Aim]) -> Stages {
+        stages(self.kernel, &self.schedule.steps(self.kernel, phase, aims), &self.plan.alone)
+    }
+
+    /// Why several rows cannot be taken at once in a loop, if so: it must only reduce, in one loop,
+    /// and each of its loads must be an element of a row.
+    pub fn keeps_rows_apart(&self, phase: usize, aims: &[Aim]) -> Option<&'static str> {
+        let reduces = |aim: &Aim| match *aim {
+            Aim::Reduce(k) => !self.is_arg_reduction(k) && !self.comes_last(*aim),
+            Aim::Square(_) => true,
+            _ => false,
+        };
+        let is_element = |&k: &usize| k < self.kernel.loads.len() && self.traversal.inner[k] != Inner::Broadcast;
+        match () {
+            () if aims.is_empty() => Some("it has no loop over rows"),
+            () if !aims.iter().all(reduces) => Some("its loop does more than reduce"),
+            () if !self.accesses_of(phase, aims).iter().all(is_element) => Some("it reads what all rows share"),
+            () if self.count_of_stages(phase, aims) != 1 => Some("it takes several loops"),
+            () => None,
+        }
+    }
+
+    /// Whether rows are side by side in memory.
+    pub fn is_outer(&self) -> bool {
+        self.traversal.direction == Direction::Outer
+    }
+
+    /// What the loops of a phase with some aims are for.
+    pub fn planned(&self, number: usize, aims: &[Aim]) -> Phase {
+        let reduces: Vec<usize> =
+            aims.iter().filter_map(|aim| if let Aim::Reduce(k) = aim { Some(*k) } else { None }).collect();
+        // What another fold finds on its way needs no loop of its own.
+        let led = |&k: &usize| self.leader(k).is_none_or(|leader| leader == k);
+        let (own, others): (Vec<usize>, Vec<usize>) = reduces.into_iter().partition(led);
+        let (found, along) = others.into_iter().partition(|&k| self.is_variance(k));
+        let squares = own.iter().copied().filter(|&k| self.is_read_twice(k)).map(Aim::Square).collect();
+        let aims = aims.iter().copied().filter(|aim| !matches!(aim, Aim::Reduce(k) if !own.contains(k))).collect();
+        Phase { number, aims, squares, own, along, found }
+    }
+
+    /// Whether a block is summed in floats. Of rows side by side a few floats are: arrays of
+    /// doubles would be read and written for each. And what is between 0 and 1, as the exponentials
+    /// of a softmax are, does not cancel: of 256 of them hardly a digit is lost.
+    pub fn sums_floats(&self, k: usize) -> bool {
+        let reduction = &self.kernel.reductions[k];
+        let is_float = value_type(reduction.input.to) == "float" && reduction.op == ReduceOp::Sum;
+        let is_share = |step: usize| self.kernel.steps[step].formula.is_share;
+        is_float && (self.is_outer() || matches!(reduction.input.source, Source::Step(step) if is_share(step)))
+    }
+
+    /// Whether what an aim reads takes long to compute.
+    pub fn computes_expensive(&self, aim: Aim) -> bool {
+        let phase = self.schedule.phase(source_of(self.kernel, aim));
+        let is_expensive = |i: &usize| self.kernel.steps[*i].formula.is_expensive;
+        self.schedule.steps(self.kernel, phase, &[aim]).iter().any(is_expensive)
+    }
+
+    /// The state of a reduction. Extrema of rows side by side keep NaN in their total.
+    pub fn monoid(&self, k: usize) -> Monoid {
+        Monoid::of(&self.kernel.reductions[k], !self.is_outer())
+    }
+
+    /// The same for a block of elements.
+    pub fn monoid_of_block(&self, k: usize) -> Monoid {
+        Monoid::of_block(&self.kernel.reductions[k], !self.is_outer())
+    }
+
+    /// Whether a reduction is a variance, or its root.
+    pub fn is_variance(&self, k: usize) -> bool {
+        self.kernel.reductions[k].op.varies()
+    }
+
+    /// Whether blocks are summed in floats first: not where a running total comes by, which a
+    /// second look at a block would run on.
+    pub fn is_tried(&self, k: usize) -> bool {
+        let of_floats = self.is_variance(k) && value_type(self.kernel.reductions[k].input.to) == "float";
+        let aim = Aim::Reduce(k);
+        let steps = self.schedule.steps(self.kernel, self.schedule.phase(source_of(self.kernel, aim)), &[aim]);
+        of_floats && steps.iter().all(|&step| self.kernel.steps[step].scan.is_none())
+    }
+
+    /// Whether the loop at hand sums it in floats.
+    pub fn is_summed_in_floats(&self, k: usize) -> bool {
+        !self.in_doubles && self.is_tried(k)
+    }
+
+    /// Whether every block of it is read twice.
+    pub fn is_read_twice(&self, k: usize) -> bool {
+        self.is_variance(k) && !self.is_tried(k)
+    }
+
+    /// Whether the loop over a block may be run again: it does nothing but sum in floats. Of rows
+    /// side by side one would be far out all but always.
+    pub fn may_run_again(&self, phase: &Phase) -> bool {
+        let only_sums = |aim: &Aim| matches!(*aim, Aim::Reduce(k) if self.is_tried(k));
+        !self.is_outer() && !phase.aims.is_empty() && phase.aims.iter().all(only_sums)
+    }
+
+    /// The variance that finds a mean, or another variance, on its way; a variance may lead itself.
+    pub fn leader(&self, k: usize) -> Option<usize> {
+        let all = &self.kernel.reductions;
+        let same = |other: &Reduction| {
+            let (a, b) = (&other.input, &all[k].input);
+            other.op.varies() && (a.source, a.dtype, a.to) == (b.source, b.dtype, b.to)
+        };
+        let leads = all[k].op == ReduceOp::Mean || all[k].op.varies();
+        leads.then(|| all.iter().position(same)).flatten()
+    }
+
+    /// The means that a variance finds, which are summed: what is infinite would be no number the
+    /// other way.
+    pub fn means_led_by(&self, k: usize) -> Vec<usize> {
+        let all = &self.kernel.reductions;
+        (0..all.len()).filter(|&mean| all[mean].op == ReduceOp::Mean && self.leader(mean) == Some(k)).collect()
+    }
+
+    /// Whether a reduction gives an index.
+    pub fn is_arg_reduction(&self, k: usize) -> bool {
+        self.kernel.reductions[k].op.is_arg_reduction()
+    }
+
+    /// How many loops some aims need.
+    pub fn count_of_stages(&self, phase: usize, aims: &[Aim]) -> usize {
+        self.stages_with_sums(&self.stages(phase, aims), aims)
+    }
+
+    /// Sums of what takes long come behind all else.
+    pub fn stages_with_sums(&self, stages: &Stages, aims: &[Aim]) -> usize {
+        stages.count + usize::from(aims.iter().any(|aim| self.comes_last(*aim)))
+    }
+
+    /// Whether a loop of its own, behind all others, is for an aim. A variance that is summed in floats
+    /// has none.
+    pub fn comes_last(&self, aim: Aim) -> bool {
+        let in_floats = matches!(aim, Aim::Reduce(k) if self.is_summed_in_floats(k));
+        !in_floats && self.plan.apart.contains(&aim)
+    }
+
+    /// The accesses that loops with these aims make at each element.
+    pub fn accesses_of(&self, phase: usize, aims: &[Aim]) -> Vec<usize> {
+        let kernel = self.kernel;
+        let stored = kernel.loads.len();
+        let mut sources: Vec<Source> = aims.iter().map(|aim| source_of(kernel, *aim)).collect();
+        for i in self.schedule.steps(kernel, phase, aims) {
+            sources.extend(kernel.steps[i].inputs.iter().map(|input| input.source));
+        }
+        let mut accesses: BTreeSet<usize> = BTreeSet::new();
+        for source in sources {
+            match source {
+                Source::Load(k) if !self.traversal.invariant[k] => accesses.insert(k),
+                Source::Step(i) if self.schedule.waits(i, phase) => accesses.insert(stored + self.schedule.carried[&i]),
+                _ => false,
+            };
+        }
+        for aim in aims {
+            match *aim {
+                Aim::Store(k) | Aim::Carry(_, k) => accesses.insert(stored + k),
+                Aim::Reduce(_) | Aim::Square(_) | Aim::Differs(_) | Aim::Place(_) | Aim::Total(_) | Aim::Keep(_) => {
+                    false
+                }
+            };
+        }
+        accesses.into_iter().collect()
+    }
+
+    /// Sums aside of which a loop adds to one element: it does so in a variable.
+    pub fn invariant_sums(&self, aims: &[Aim]) -> Vec<usize> {
+        let is_invariant = |k: &usize| {
+            let access = self.kernel.loads.len() + k;
+            self.kernel.is_column_reduction(access) && self.traversal.inner[access] == Inner::Broadcast
+        };
+        let stores = aims.iter().filter_map(|aim| if let Aim::Store(k) = aim { Some(*k) } else { None });
+        stores.filter(is_invariant).collect()
+    }
+
+    /// The type of that variable: of a part of a row, sixteen floats in each place of a vector, it
+    /// is a float, as it is for sums of rows side by side. With doubles in the loop the gradient of
+    /// the overlap of boxes takes 1.5 times as long.
+    pub fn column_reduction_type(&self, k: usize) -> &'static str {
+        let column_reduction = self.kernel.stores[k].column_reduction.map(|at| &self.kernel.column_reductions[at]);
+        match column_reduction.map(|column_reduction| value_type(column_reduction.input.to)) {
+            Some("float") if self.traversal.direction == Direction::Outer => "float",
+            _ => "double",
+        }
+    }
+
+    /// Whether rows are split between threads.
+    pub fn is_split(&self) -> bool {
+        self.traversal.direction == Direction::Split
+    }
+
+    /// The first turn of a phase.
+    pub fn turn_of(&self, phase: usize) -> i64 {
+        let turns = |phase: usize| {
+            let writes = |k: usize| {
+                let of_phase = self.schedule.phase(self.kernel.stores[k].source) == phase;
+                of_phase && self.traversal.writes_rows(self.kernel, k)
+            };
+            let aims = self.schedule.aims(self.kernel, self.traversal, phase);
+            let is_done = !aims.is_empty() || (0..self.kernel.stores.len()).any(writes);
+            i64::from(is_done) + i64::from(self.scan_in(phase, &aims).is_some())
+        };
+        (0..phase).map(turns).sum()
+    }
+
+    /// The first place that a phase has.
+    pub fn place_of(&self, phase: usize) -> usize {
+        let places = |phase: usize| {
+            let aims = self.schedule.aims(self.kernel, self.traversal, phase);
+            let planned = self.planned(phase, &aims);
+            let reduces = planned.own.iter().chain(&planned.along).map(|&k| self.monoid(k).slots.len());
+            reduces.sum::<usize>() + usize::from(self.scan_in(phase, &aims).is_some())
+        };
+        (0..phase).map(places).sum()
+    }
+
+    /// The running total that loops with these aims compute.
+    pub fn scan_in(&self, phase: usize, aims: &[Aim]) -> Option<usize> {
+        self.schedule.steps(self.kernel, phase, aims).into_iter().find(|&i| self.kernel.steps[i].scan.is_some())
+    }
+
+    /// Whether memory holds pieces of several rows alternately.
+    pub fn is_strided(&self) -> bool {
+        self.traversal.direction == Direction::Strided
+    }
+
+    /// How many elements the buffer has that a store goes through when it is streamed; none where
+    /// it never is.
+    pub fn streamed(&self, store: usize) -> Option<usize> {
+        let blocks = || self.plan.phases.iter().map(|phase| phase.block).max().unwrap_or(0);
+        let size = match self.traversal.direction {
+            Direction::Points => self.plan.tile,
+            Direction::Inner | Direction::Split | Direction::Strided => blocks().max(TARGET.block),
+            Direction::Outer => self.plan.part,
+        };
+        self.plan.streamed.contains(&store).then_some(size)
+    }
+
+    /// Whether any store may be streamed.
+    pub fn streams(&self) -> bool {
+        (0..self.kernel.stores.len()).any(|store| self.streamed(store).is_some())
+    }
+
+    /// The stores among some aims that fill a buffer.
+    pub fn buffered(&self, aims: &[Aim]) -> Vec<usize> {
+        let store = |aim: &Aim| if let Aim::Store(store) = *aim { Some(store) } else { None };
+        aims.iter().filter_map(store).filter(|&store| self.streamed(store).is_some()).collect()
+    }
+
+    /// Whether loops with these aims fill a buffer that is copied from when they are done.
+    pub fn streams_any(&self, aims: &[Aim]) -> bool {
+        !self.buffered(aims).is_empty()
+    }
+}

@@ -1,0 +1,364 @@
+//! Plans: how the loops of a kernel run, as data that can be read, edited and searched.
+//!
+//! A [`Kernel`] says what is computed, a [`Traversal`] how its operands lie in memory, and a
+//! [`Plan`] what is free: how many points a tile has, which value begins a loop of its own, what waits
+//! in the memory of a result and what is computed again. [`choose`] holds the heuristics, with all
+//! constants in one [`Target`]; [`check`] says whether a plan is legal, or which loop and which
+//! value forbid it; [`Plan::print`] and [`PlanFile`] are its text:
+//!
+//! ```text
+//! group %y
+//!   direction inner                     as operands lie; not free
+//!   alone p                             %p begins a loop of its own
+//!   keep p in out0                      and waits in the memory of the first result
+//!   phase 0 block 1024                  elements of a row that are reduced at a time
+//!   phase 1 block 256
+//!   phase 2 block 1024 ahead next-rows 131072
+//! ```
+//!
+//! To add a freedom: a field here, its default in [`choose`], its text in `print` and `set`, its
+//! condition in [`check`], and a question in [`super::loops`] that the printers ask.
+
+mod legality;
+mod plan_text;
+
+use super::kernel::{Columns, Direction, Inner, Kernel, Source, Traversal};
+use super::loops::Loops;
+use super::schedule::{Aim, Schedule, source_of, stages};
+use crate::tensor::DType;
+use std::collections::{BTreeMap, BTreeSet};
+
+pub use legality::check;
+pub use plan_text::{Entry, PlanFile};
+
+/// The constants of a processor that heuristics use.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// Points in a tile: the buffers between its loops stay in the first level of cache, and
+    /// results that are streamed take turns with what is loaded. Measured with variants built for
+    /// the purpose: a streamed sum takes 1.4 times as long with bursts of 4 KiB as with 1, and 2.6
+    /// times with 16. In the caches a tile of 4096 elements is no faster.
+    pub tile: usize,
+    /// Rows side by side that are reduced at once: totals and what is computed of rows stay in the
+    /// first level of cache. A launch may ask for fewer, so that each thread has some.
+    pub columns: usize,
+    /// Rows that take turns: their pieces are a run of memory that is long enough for the processor
+    /// to see it coming.
+    pub side: usize,
+    /// Elements of a row that are reduced before they are merged into its total.
+    pub block: usize,
+    /// The same where a loop over them is in stages, or sums floats.
+    pub short_block: usize,
+    /// Elements of each of several rows that are side by side.
+    pub rows: usize,
+    /// The same where only variances are reduced, which are looked at again where floats were not
+    /// enough.
+    pub many_rows: usize,
+    /// And of them in the first block.
+    pub few_rows: usize,
+    /// Rows side by side that are taken in turn inside of a loop.
+    pub together: usize,
+    /// Totals of an element from which on that is worth it: a single sum of rows that memory holds
+    /// waits for those, not for its totals.
+    pub worth_together: usize,
+    /// Most steps of a loop that is worth it: what computes more does not wait for its totals.
+    pub most_steps_together: usize,
+    /// Elements of a row that are kept if all rows share them: 16 KiB of floats.
+    pub shared: usize,
+    /// The number of such values: together they fit into the second level of cache.
+    pub most_shared: usize,
+    /// How many elements ahead a loop prefetches: two tiles.
+    pub ahead: usize,
+    /// The same for rows that are reduced, whose elements take less time.
+    pub soon: usize,
+    /// So many elements of rows stay in the second level of cache until it is their turn.
+    pub next_rows: usize,
+    /// So many loads are prefetched. More are followed better by the processor itself: the cell of
+    /// an LSTM, which has ten, takes 1.3 times as long if they are.
+    pub few_loads: usize,
+}
+
+/// Processors with AVX-512 and 2 MiB of second-level cache, on which the constants were measured.
+pub const TARGET: Target = Target {
+    tile: 256,
+    columns: 1024,
+    side: 64,
+    block: 1024,
+    short_block: 256,
+    rows: 16,
+    many_rows: 64,
+    few_rows: 8,
+    together: 8,
+    worth_together: 2,
+    most_steps_together: 3,
+    shared: 4096,
+    most_shared: 4,
+    ahead: 512,
+    soon: 1024,
+    next_rows: 1 << 17,
+    few_loads: 4,
+};
+
+/// What a loop prefetches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ahead {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// What lies so many elements ahead, along rows or in following ones.
+    Elements(usize),
+    /// The next row, if rows have at most so many elements.
+    NextRow(usize),
+}
+
+/// The loops of a phase.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PhasePlan {
+    /// Elements of a row that are reduced before they are merged into its total.
+    pub block: usize,
+    /// The same for the first turn of a scan that is split between threads.
+    pub scan_block: usize,
+    /// The size of the first block, after which a mean is known.
+    pub first: usize,
+    /// Rows side by side that are taken at once.
+    pub together: usize,
+    /// The same in the second loop over a block.
+    pub again: usize,
+    /// What is prefetched.
+    pub ahead: Ahead,
+}
+
+/// A plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// The direction that it is for.
+    pub direction: Direction,
+    /// Points of a tile along the innermost dimension, or rows side by side.
+    pub tile: usize,
+    /// Rows side by side that a loop takes where results are streamed, or sums are floats.
+    pub part: usize,
+    /// Rows that take turns.
+    pub side: usize,
+    /// Steps that begin a loop of their own.
+    pub alone: BTreeSet<usize>,
+    /// Reductions and column reductions that are summed in a loop behind all others: with doubles
+    /// in the loop of an expensive step there would be half as many elements in a vector.
+    pub apart: Vec<Aim>,
+    /// Steps that wait for a later phase in the memory of a store; others are computed again.
+    pub kept: BTreeMap<usize, usize>,
+    /// Steps that are computed once for all rows.
+    pub shared: BTreeSet<usize>,
+    /// Stores that go past the caches in large launches.
+    pub streamed: BTreeSet<usize>,
+    /// The phases.
+    pub phases: Vec<PhasePlan>,
+}
+
+impl Plan {
+    /// The plan without any choice: everything is computed where it is read.
+    fn plain(traversal: &Traversal, target: &Target) -> Plan {
+        let tile = if traversal.direction == Direction::Outer { target.columns } else { target.tile };
+        Plan {
+            direction: traversal.direction,
+            tile,
+            part: target.tile,
+            side: target.side,
+            alone: BTreeSet::new(),
+            apart: Vec::new(),
+            kept: BTreeMap::new(),
+            shared: BTreeSet::new(),
+            streamed: BTreeSet::new(),
+            phases: Vec::new(),
+        }
+    }
+
+    /// Points of a tile along the innermost dimension; none where a tile is a whole row.
+    pub fn tile(&self) -> Option<usize> {
+        matches!(self.direction, Direction::Points | Direction::Outer).then_some(self.tile)
+    }
+
+    /// What all rows share: the steps that are kept, and those that they are computed from.
+    pub fn columns(&self, kernel: &Kernel) -> Columns {
+        let (mut all, mut open) = (BTreeSet::new(), self.shared.iter().copied().collect::<Vec<_>>());
+        while let Some(i) = open.pop() {
+            if all.insert(i) {
+                let read = kernel.steps[i].inputs.iter().map(|input| input.source);
+                open.extend(read.filter_map(|source| if let Source::Step(i) = source { Some(i) } else { None }));
+            }
+        }
+        Columns { all, kept: self.shared.clone() }
+    }
+
+    /// A phase; what it has none of is as in the plainest plan.
+    pub fn phase(&self, number: usize) -> PhasePlan {
+        self.phases.get(number).cloned().unwrap_or_default()
+    }
+}
+
+/// The plan that heuristics choose.
+///
+/// Expensive steps begin a loop of their own. The chain of a single `exp` keeps a processor waiting
+/// while the next element could begin, but with five of them in a loop its window holds hardly one
+/// element: the loops of an LSTM cell take 1.2 to 1.3 times less when each has one.
+pub fn choose(kernel: &Kernel, traversal: &Traversal, target: &Target) -> Plan {
+    let mut plan = Plan::plain(traversal, target);
+    plan.alone = (0..kernel.steps.len()).filter(|&i| kernel.steps[i].formula.is_expensive).collect();
+    if traversal.direction == Direction::Points {
+        plan.shared = kernel.columns(&traversal.invariant).kept;
+    }
+    keep_expensive(kernel, traversal, &mut plan);
+    let loops = Loops::new(kernel, traversal, &plan);
+    plan.apart = summed_apart(&loops);
+    plan.streamed = (0..kernel.stores.len()).filter(|&store| is_worth_streaming(&loops, store, target)).collect();
+    let loops = Loops::new(kernel, traversal, &plan);
+    plan.phases = (0..loops.schedule.phases).map(|number| phase(&loops, number, target)).collect();
+    plan
+}
+
+/// Finds memory for expensive steps that later phases need.
+fn keep_expensive(kernel: &Kernel, traversal: &Traversal, plan: &mut Plan) {
+    let schedule = Schedule::new(kernel, traversal, plan);
+    let needed = |phase: usize| schedule.steps(kernel, phase, &schedule.aims(kernel, traversal, phase));
+    let needed: Vec<BTreeSet<usize>> = (0..schedule.phases).map(needed).collect();
+    for i in plan.alone.clone() {
+        let own = schedule.phase(Source::Step(i));
+        let Some(last) = (own + 1..schedule.phases).rev().find(|&phase| needed[phase].contains(&i)) else { continue };
+        for store in 0..kernel.stores.len() {
+            let taken = plan.kept.values().any(|&other| other == store);
+            if taken || !has_room(kernel, traversal, &schedule, (i, store), last) {
+                continue;
+            }
+            plan.kept.insert(i, store);
+            if schedule.phase(kernel.stores[store].source) > last || reads_once(kernel, traversal, plan, last) {
+                break;
+            }
+            plan.kept.remove(&i);
+        }
+    }
+}
+
+/// Whether the memory of a store can hold a step until a phase: it is of the same type, and not
+/// written before.
+fn has_room(kernel: &Kernel, traversal: &Traversal, schedule: &Schedule, kept: (usize, usize), last: usize) -> bool {
+    let (step, store) = (&kernel.steps[kept.0], &kernel.stores[kept.1]);
+    store.column_reduction.is_none()
+        && kernel.made[store.tensor].dtype == step.out
+        && matches!(step.out, DType::Float | DType::Double)
+        && schedule.phase(store.source) >= last
+        && !traversal.writes_rows(kernel, kept.1)
+}
+
+/// Whether what waits for a phase is read before anything of the phase is written over it: in one
+/// loop, which no other one follows.
+fn reads_once(kernel: &Kernel, traversal: &Traversal, plan: &Plan, phase: usize) -> bool {
+    let schedule = Schedule::new(kernel, traversal, plan);
+    let aims = schedule.aims(kernel, traversal, phase);
+    let reduces = |aim: &Aim| matches!(aim, Aim::Reduce(_));
+    stages(kernel, &schedule.steps(kernel, phase, &aims), &plan.alone).count == 1 && !aims.iter().any(reduces)
+}
+
+/// Sums of doubles that read something expensive.
+fn summed_apart(loops: &Loops<'_>) -> Vec<Aim> {
+    let kernel = loops.kernel;
+    let is_apart = |&k: &usize| {
+        let reduction = &kernel.reductions[k];
+        reduction.is_real() && !reduction.op.picks() && !loops.sums_floats(k)
+    };
+    let reduces = (0..kernel.reductions.len()).filter(is_apart).map(Aim::Reduce);
+    let stores = (0..kernel.stores.len()).filter(|&k| kernel.stores[k].column_reduction.is_some()).map(Aim::Store);
+    reduces.chain(stores).filter(|&aim| loops.computes_expensive(aim)).collect()
+}
+
+/// Whether a kernel computes for long.
+fn takes_long(kernel: &Kernel) -> bool {
+    kernel.steps.iter().any(|step| step.formula.is_expensive)
+}
+
+/// Whether tiles of points are prefetched.
+fn prefetches_tiles(kernel: &Kernel, traversal: &Traversal, target: &Target) -> bool {
+    traversal.direction == Direction::Points && takes_long(kernel) && kernel.loads.len() <= target.few_loads
+}
+
+/// Streaming is for kernels that wait for memory, see `c_form/streaming.rs`.
+fn is_worth_streaming(loops: &Loops<'_>, store: usize, target: &Target) -> bool {
+    let (kernel, traversal) = (loops.kernel, loops.traversal);
+    let has_time = takes_long(kernel) && !prefetches_tiles(kernel, traversal, target);
+    let runs_along = traversal.direction.has_single_rows() && kernel.has_scan();
+    may_be_streamed(kernel, traversal, store) && !has_time && !runs_along
+}
+
+/// Whether a store is one element behind the other, so that a buffer of them can be copied.
+fn may_be_streamed(kernel: &Kernel, traversal: &Traversal, store: usize) -> bool {
+    let in_a_row = traversal.inner[kernel.loads.len() + store] == Inner::Unit;
+    in_a_row && kernel.stores[store].column_reduction.is_none() && !traversal.writes_rows(kernel, store)
+}
+
+fn phase(loops: &Loops<'_>, number: usize, target: &Target) -> PhasePlan {
+    let aims = loops.schedule.aims(loops.kernel, loops.traversal, number);
+    let planned = loops.planned(number, &aims);
+    let only_tried = !planned.own.is_empty() && planned.own.iter().all(|&k| loops.is_tried(k));
+    let is_outer = loops.is_outer();
+    let block_of = |first: &[Aim], second: &[Aim], own: &[usize]| {
+        let stages = |aims: &[Aim]| loops.count_of_stages(number, aims);
+        let staged = stages(first).max(stages(second)) > 1;
+        match staged || loops.streams_any(first) || own.iter().any(|&k| loops.sums_floats(k)) {
+            _ if is_outer && only_tried => target.many_rows,
+            _ if is_outer => target.rows,
+            true => target.short_block,
+            false => target.block,
+        }
+    };
+    let block = block_of(&planned.aims, &planned.squares, &planned.own);
+    let scan = loops.scan_in(number, &aims).map(Aim::Total);
+    let scan_block = scan.map_or(block, |total| block_of(&[total], &[], &[]));
+    let first = if is_outer && only_tried { target.few_rows } else { block };
+    let together = |aims: &[Aim]| {
+        let totals = aims.iter().map(|aim| if matches!(*aim, Aim::Reduce(k) if loops.is_tried(k)) { 2 } else { 1 });
+        let is_worth_it = totals.sum::<usize>() >= target.worth_together
+            && loops.schedule.steps(loops.kernel, number, aims).len() <= target.most_steps_together;
+        let goes = is_outer && is_worth_it && loops.keeps_rows_apart(number, aims).is_none();
+        if goes { target.together } else { 1 }
+    };
+    let (together, again) = (together(&planned.aims), together(&planned.squares));
+    PhasePlan { block, scan_block, first, together, again, ahead: ahead(loops, number, &planned.aims, target) }
+}
+
+/// What a phase prefetches: rows that are reduced to a mean and a variance meanwhile, or for a scan;
+/// or the next rows, where they come from memory in the first phase and others take long.
+fn ahead(loops: &Loops<'_>, number: usize, aims: &[Aim], target: &Target) -> Ahead {
+    let (kernel, traversal) = (loops.kernel, loops.traversal);
+    let first = loops.accesses_of(0, &loops.schedule.aims(kernel, traversal, 0));
+    let is_load = |k: &usize| *k < kernel.loads.len() && first.contains(k);
+    let loads = loops.accesses_of(number, aims).into_iter().filter(is_load).count();
+    let varies = aims.iter().any(|aim| matches!(aim, Aim::Reduce(k) if loops.is_variance(*k)));
+    let asks_soon = number == 0 && varies && loads <= target.few_loads;
+    let runs = number == 0 && kernel.has_scan() && loads <= target.few_loads;
+    match traversal.direction {
+        Direction::Points if prefetches_tiles(kernel, traversal, target) => Ahead::Elements(target.ahead),
+        Direction::Strided | Direction::Outer if asks_soon => Ahead::Elements(target.soon),
+        Direction::Inner | Direction::Split if runs => Ahead::Elements(target.ahead),
+        Direction::Inner if phase_with_time(loops) == Some(number) => Ahead::NextRow(target.next_rows),
+        _ => Ahead::Nothing,
+    }
+}
+
+/// The last phase that computes for long behind the first one, in which rows come from memory; or
+/// else the last one, if there are several.
+fn phase_with_time(loops: &Loops<'_>) -> Option<usize> {
+    let aims = |phase| loops.schedule.aims(loops.kernel, loops.traversal, phase);
+    let takes_long = |phase: &usize| aims(*phase).into_iter().any(|aim| loops.computes_expensive(aim));
+    let mut behind = (1..loops.schedule.phases).rev().filter(|&phase| !aims(phase).is_empty());
+    behind.clone().find(takes_long).or_else(|| behind.next())
+}
+
+/// The value that an aim reads, as plans name it.
+fn name_of_aim(kernel: &Kernel, aim: Aim) -> String {
+    match aim {
+        Aim::Reduce(k) => kernel.reductions[k].name.clone(),
+        Aim::Store(k) => format!("v_out{k}"),
+        other => match source_of(kernel, other) {
+            Source::Step(i) => kernel.steps[i].name.clone(),
+            _ => String::new(),
+        },
+    }
+}
