@@ -4,24 +4,32 @@
 //!   space
 //! - [`lowering`] builds a kernel from a section and the element types of its operands; type
 //!   promotion is resolved here
-//! - [`schedule`] splits the computation into loops: values computed once per row, values that
-//!   depend on a reduction, and one transcendental function per loop
-//! - [`expression`] parses formulas and recipes into trees, with what they cost
-//! - [`c_form`] emits C, each statement with its IR line as a comment; [`c_spelling`] spells types
-//!   and conversions, [`prelude`] is the vector mathematics that kernels call; [`whole_graph`]
-//!   emits all kernels of a graph
+//! - [`expression`] parses formulas and recipes into trees, with what they cost; [`monoid`] has
+//!   each reduction and scan as data: state, step, merge, finish
+//! - [`plan`] chooses how the loops of a kernel run, as data that people edit, and says which
+//!   choices are legal; [`schedule`] and [`loops`] answer what the loops then compute
+//! - [`nest`] is a kernel under a plan as a list of statements, with a verifier and an executor;
+//!   [`arithmetic`] and [`mathematics`] compute as compiled C does
+//! - [`c`] prints nests as C, and [`c_form`] kernels with reductions, which have no nest yet, each
+//!   statement with its IR line as a comment; [`c_spelling`] spells types and conversions,
+//!   [`prelude`] is the vector mathematics that kernels call
+//! - [`whole_graph`] is about all kernels of a graph: its unit of C, its nests, its plans
 //!
 //! Sizes are unknown here. A kernel is specialised by element types and by its access patterns
 //! ([`kernel::Traversal`]), so that a new shape needs no new source. The `runtime` determines
 //! those, compiles and launches.
 
+pub mod arithmetic;
+pub mod c;
 pub mod c_form;
 pub mod c_spelling;
 pub mod expression;
 pub mod kernel;
 pub mod loops;
 pub mod lowering;
+pub mod mathematics;
 pub mod monoid;
+pub mod nest;
 pub mod plan;
 pub mod prelude;
 pub mod schedule;

@@ -11,6 +11,7 @@
 //! - [`caches`] determines the sizes of the caches: large launches write results with non-temporal
 //!   stores
 //! - [`toolchain`] finds a C compiler and runs it; [`disk_cache`] keeps compiled units
+//! - `executing` is the memory of launches that run without a compiler, as a nest is executed
 //! - `launching` distributes a launch over the threads of `thread_pool`
 //! - [`loading`] opens compiled libraries and calls their functions: the only module with `unsafe`,
 //!   each block with its contract
@@ -24,10 +25,13 @@ pub mod caches;
 mod destinations;
 pub mod disk_cache;
 mod division;
+mod executing;
 pub mod geometry;
 mod launch_plan;
 mod launching;
 pub mod loading;
+#[cfg(test)]
+mod plan_test;
 mod prepared_launch;
 mod thread_pool;
 pub mod toolchain;

@@ -12,12 +12,11 @@
 //! }
 //! ```
 //!
-//! What is folded is in `c_form/row_loops.rs`: there a tile is a row, or as many rows as stand side
+//! Kernels without reductions are printed by [`super::c`]. What is folded is in `c_form/row_loops.rs`: there a tile is a row, or as many rows as stand side
 //! by side in a tile. Names in the text: `v_x` the value of `%x` at an element or of a row, `t_x`
 //! an array of such, and for what is folded `a_x` the total, `p_x` that of a block.
 
 mod asking_ahead;
-mod columns;
 mod element_loops;
 mod parted_rows;
 mod places;
@@ -27,13 +26,14 @@ mod rows_together;
 mod streaming;
 mod variances;
 
+use super::c::{self, Head};
 use super::c_spelling::{literal, memory_type};
 use super::kernel::{Direction, Inner, Kernel, Source, Traversal};
 use super::loops::Loops;
+use super::nest::build::build;
 use super::plan::Plan;
 use super::prelude;
 use crate::tensor::DType;
-use std::fmt::Write;
 
 /// One translation unit of several kernels: what they call of the prelude, then each as a function
 /// of its name.
@@ -63,6 +63,9 @@ pub fn without_notes(text: &str) -> String {
 
 /// The function of a kernel that walks in some way, under a plan.
 pub fn function(name: &str, kernel: &Kernel, traversal: &Traversal, plan: &Plan) -> String {
+    if let Ok(nest) = build(kernel, traversal, plan) {
+        return c::function(name, &nest);
+    }
     let mut writer = Writer::new(kernel, traversal, plan);
     writer.head(name);
     writer.body();
@@ -83,9 +86,6 @@ struct Writer<'k> {
     deeper: usize,
     out: String,
 }
-
-/// Column that comments begin in.
-const MARGIN: usize = 68;
 
 /// Another variable of a value: its name with another first letter.
 fn beside(letter: char, name: &str) -> String {
@@ -109,53 +109,22 @@ impl<'k> std::ops::Deref for Writer<'k> {
 
 impl Writer<'_> {
     fn line(&mut self, indent: usize, text: &str) {
-        let indent = indent + self.deeper;
-        let _ = writeln!(self.out, "{:indent$}{text}", "");
+        c::line(&mut self.out, indent + self.deeper, text);
     }
 
     /// A statement, and the IR line that it is of.
     fn noted(&mut self, indent: usize, text: &str, note: &str) {
-        // A comment that ends in a backslash goes on in the next line.
-        let note = note.replace('\\', "/");
-        let indent = indent + self.deeper;
-        let width = MARGIN.saturating_sub(indent);
-        let _ = writeln!(self.out, "{:indent$}{text:width$} // {note}", "");
+        c::noted(&mut self.out, indent + self.deeper, text, note);
     }
 
     fn head(&mut self, name: &str) {
         let kernel = self.kernel;
-        self.line(0, &format!("// {}", kernel.group));
-        for assumed in &kernel.assumed {
-            self.line(0, &format!("// {assumed}"));
-        }
-        let list = |names: Vec<String>| names.join(", ");
         let access = |access| format!("{} {}", self.access_name(access), kernel.dtype_of(access).name());
-        let (loads, stores) =
-            ((0..kernel.loads.len()).map(access), (kernel.loads.len()..kernel.accesses()).map(access));
-        let (loads, stores) = (list(loads.collect()), list(stores.collect()));
-        self.line(0, &format!("// data: {loads}"));
-        self.line(0, &format!("// and then, written: {stores}"));
-        self.line(0, &format!("void {name}(const jo_args *args)"));
-        self.line(0, "{");
-        self.line(
-            4,
-            "const i64 *const shape = args->shape, *const strides = args->strides, *const wholes = args->wholes;",
-        );
-        self.line(4, "char *const *const data = args->data;");
-        self.line(4, "const double *const reals = args->reals;");
-        self.line(4, "const i64 rank = args->rank, kept = args->kept, begin = args->begin, end = args->end;");
-        self.line(4, "const i64 stream = args->stream, ask = args->ask, columns = args->columns;");
-        self.line(4, "(void)reals, (void)wholes, (void)stream, (void)ask, (void)columns;");
-        self.numbers("double", "real", kernel.floats.len());
-        self.numbers("i64", "whole", kernel.integers.len());
-    }
-
-    /// Numbers that the graph computes, read once.
-    fn numbers(&mut self, ty: &str, name: &str, count: usize) {
-        let all: Vec<String> = (0..count).map(|k| format!("{name}{k} = {name}s[{k}]")).collect();
-        if !all.is_empty() {
-            self.line(4, &format!("const {ty} {};", all.join(", ")));
-        }
+        let loads = kernel.loads.len();
+        let accesses = [(0..loads).map(access).collect(), (loads..kernel.accesses()).map(access).collect()];
+        let Kernel { group, assumed, floats, integers, .. } = kernel;
+        let head = Head { name, group, assumed, accesses, reals: floats.len(), wholes: integers.len() };
+        head.print(&mut self.out);
     }
 
     fn access_name(&self, access: usize) -> String {
@@ -179,16 +148,13 @@ impl Writer<'_> {
             }
             None => self.line(4, "const i64 tiles = 1;"),
         }
-        if self.traversal.direction != Direction::Points {
-            self.reduction_space();
-        }
+        self.reduction_space();
         if self.is_split() {
             self.own_part();
         }
         self.lines_of_results();
         self.line(4, &format!("i64 at[64], place[{accesses}];"));
         self.line(4, &format!("jo_first(shape, rank, kept, begin / tiles, strides, {accesses}, at, place);"));
-        self.columns();
         if self.is_strided() {
             self.sides()
         } else {
@@ -214,10 +180,7 @@ impl Writer<'_> {
         if let Some(width) = self.width_of_tile() {
             self.line(8, &format!("const i64 from = tile * {width}, m = n - from < {width} ? n - from : {width};"));
         }
-        match self.traversal.direction {
-            Direction::Points => self.tile_of_points(),
-            _ => self.tile_of_rows(),
-        }
+        self.tile_of_rows();
         if self.is_split() {
             self.line(8, "next:");
         }

@@ -1,6 +1,6 @@
 //! How C spells types, formulas, conversions between element types and exact literals.
 
-use super::expression::Expr;
+use super::expression::{Expr, Expression};
 use super::kernel::{Input, Step};
 use crate::tensor::{DType, Kind, Scalar};
 
@@ -32,23 +32,33 @@ pub fn value_type(dtype: DType) -> &'static str {
 
 /// The formula of a step, with each operand replaced by the result of `value`.
 pub fn formula(step: &Step, value: impl Fn(&Input) -> String) -> String {
-    let suffix = match value_type(step.computed) {
+    let operand = |letter: char| step.inputs.iter().find(|input| input.letter == letter).map_or(String::new(), &value);
+    applied(step.formula, (step.computed, step.out), &operand)
+}
+
+/// A formula, computed in one type for a result of another one, with operands by their letters.
+pub fn applied(formula: &Expression, (computed, out): (DType, DType), operand: &dyn Fn(char) -> String) -> String {
+    let suffix = suffix(computed);
+    let leaf = |expr: &Expr| match *expr {
+        Expr::Operand(letter) => operand(letter),
+        Expr::Whole(n) => n.to_string(),
+        Expr::Real(x) => literal(Scalar::Float(x), computed),
+        _ => String::new(),
+    };
+    let text = formula.expr.print(&leaf, &|function| format!("jo_{}{suffix}", function.name));
+    match out == DType::Bool && computed == DType::Bool {
+        true => format!("({text}) != 0"),
+        false => text,
+    }
+}
+
+/// What the names of functions of a type end in.
+pub fn suffix(computed: DType) -> &'static str {
+    match value_type(computed) {
         "float" => "f",
         "i64" => "64",
         "u8" | "i8" | "i16" | "i32" => "32",
         _ => "",
-    };
-    let leaf = |expr: &Expr| match *expr {
-        Expr::Operand(letter) => step.inputs.iter().find(|input| input.letter == letter).map(&value),
-        Expr::Whole(n) => Some(n.to_string()),
-        Expr::Real(x) => Some(literal(Scalar::Float(x), step.computed)),
-        _ => None,
-    };
-    let leaf = |expr: &Expr| leaf(expr).unwrap_or_default();
-    let text = step.formula.expr.print(&leaf, &|function| format!("jo_{}{suffix}", function.name));
-    match step.out == DType::Bool && step.computed == DType::Bool {
-        true => format!("({text}) != 0"),
-        false => text,
     }
 }
 

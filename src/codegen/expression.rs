@@ -13,6 +13,7 @@
 //! Trees hold no parentheses. [`Expr::print`] adds those that C needs, and those that a reader
 //! wants around comparisons inside of `&` and `|`; a test prints each text of the tables back.
 
+use super::arithmetic::{Number, TYPES};
 use crate::ops::{formulas, recipes};
 use rustc_hash::FxHashMap;
 use std::fmt::Write;
@@ -43,6 +44,10 @@ pub enum Binary {
     Greater,
     /// `>=`
     AtLeast,
+    /// `<<`
+    ShiftLeft,
+    /// `>>`
+    ShiftRight,
     /// `+`
     Plus,
     /// `-`
@@ -51,10 +56,12 @@ pub enum Binary {
     Times,
     /// `/`
     Over,
+    /// `%`
+    Rest,
 }
 
 /// The operators with their spelling and their precedence in C: the higher one binds tighter.
-const BINARY: [(Binary, &str, u8); 15] = [
+const BINARY: [(Binary, &str, u8); 18] = [
     (Binary::OrElse, "||", 1),
     (Binary::AndAlso, "&&", 2),
     (Binary::Or, "|", 3),
@@ -66,18 +73,21 @@ const BINARY: [(Binary, &str, u8); 15] = [
     (Binary::AtMost, "<=", 7),
     (Binary::Greater, ">", 7),
     (Binary::AtLeast, ">=", 7),
-    (Binary::Plus, "+", 8),
-    (Binary::Minus, "-", 8),
-    (Binary::Times, "*", 9),
-    (Binary::Over, "/", 9),
+    (Binary::ShiftLeft, "<<", 8),
+    (Binary::ShiftRight, ">>", 8),
+    (Binary::Plus, "+", 9),
+    (Binary::Minus, "-", 9),
+    (Binary::Times, "*", 10),
+    (Binary::Over, "/", 10),
+    (Binary::Rest, "%", 10),
 ];
 
 /// The precedence of `c ? a : b`.
 const OF_CHOICE: u8 = 0;
 /// The precedence of an operator with one operand.
-const OF_UNARY: u8 = 10;
+const OF_UNARY: u8 = 11;
 /// The precedence of names, numbers and calls.
-const OF_ATOM: u8 = 11;
+const OF_ATOM: u8 = 12;
 
 impl Binary {
     fn row(self) -> (&'static str, u8) {
@@ -100,7 +110,7 @@ impl Binary {
 
     /// Whether it adds, subtracts, multiplies or divides.
     fn is_arithmetic(self) -> bool {
-        self.precedence() >= 8
+        self.precedence() >= 9
     }
 
     /// Whether it evaluates its second operand only where the first one leaves the result open.
@@ -223,12 +233,22 @@ pub enum Expr {
     Choice(Box<[Expr; 3]>),
     /// A call.
     Call(&'static Function, Vec<Expr>),
+    /// A number of a type, in the vector mathematics, as everything that follows.
+    Typed(Number),
+    /// A variable.
+    Name(&'static str),
+    /// A conversion.
+    Cast(&'static str, Box<Expr>),
+    /// An element of a table.
+    Element(&'static str, Box<Expr>),
+    /// A call of another function of the vector mathematics, or of one that compilers have.
+    Inner(&'static str, Vec<Expr>),
 }
 
 impl Expr {
     /// Parses a text. An error means a mistake in a table, which a test finds.
     pub fn parse(text: &'static str) -> Result<Expr, String> {
-        let mut reader = Reader { tokens: tokens(text).collect(), at: 0 };
+        let mut reader = Reader::new(text, false);
         let expr = reader.choice()?;
         match reader.peek() {
             "" => Ok(expr),
@@ -239,11 +259,11 @@ impl Expr {
     /// The parts that it consists of.
     pub fn parts(&self) -> &[Expr] {
         match self {
-            Expr::Operand(_) | Expr::Whole(_) | Expr::Real(_) => &[],
-            Expr::Unary(_, of) => std::slice::from_ref(of),
+            Expr::Operand(_) | Expr::Whole(_) | Expr::Real(_) | Expr::Typed(_) | Expr::Name(_) => &[],
+            Expr::Unary(_, of) | Expr::Cast(_, of) | Expr::Element(_, of) => std::slice::from_ref(of),
             Expr::Binary(_, two) => &two[..],
             Expr::Choice(three) => &three[..],
-            Expr::Call(_, operands) => operands,
+            Expr::Call(_, operands) | Expr::Inner(_, operands) => operands,
         }
     }
 
@@ -263,10 +283,10 @@ impl Expr {
 
     fn precedence(&self) -> u8 {
         match self {
-            Expr::Operand(_) | Expr::Whole(_) | Expr::Real(_) | Expr::Call(..) => OF_ATOM,
-            Expr::Unary(..) => OF_UNARY,
+            Expr::Unary(..) | Expr::Cast(..) => OF_UNARY,
             Expr::Binary(operator, _) => operator.precedence(),
             Expr::Choice(_) => OF_CHOICE,
+            _ => OF_ATOM,
         }
     }
 
@@ -284,7 +304,11 @@ struct Printer<'a> {
 impl Printer<'_> {
     fn expr(&mut self, expr: &Expr) {
         match expr {
-            Expr::Operand(_) | Expr::Whole(_) | Expr::Real(_) => self.out += &(self.leaf)(expr),
+            Expr::Operand(_) | Expr::Whole(_) | Expr::Real(_) | Expr::Typed(_) | Expr::Name(_) => {
+                self.out += &(self.leaf)(expr);
+            }
+            // Formulas have none of these.
+            Expr::Cast(_, _) | Expr::Element(_, _) | Expr::Inner(_, _) => {}
             Expr::Unary(operator, of) => {
                 self.out += operator.spelling();
                 self.inside(of, of.precedence() < OF_UNARY);
@@ -334,10 +358,15 @@ fn tokens(text: &'static str) -> impl Iterator<Item = &'static str> {
     let mut rest = text;
     std::iter::from_fn(move || {
         rest = rest.trim_start();
+        while rest.starts_with("//") {
+            rest = rest.find('\n').map_or("", |end| rest[end..].trim_start());
+        }
         let first = rest.chars().next()?;
         let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
-        let is_double = |two: &str| BINARY.iter().any(|row| row.1 == two);
+        let is_double = |two: &str| BINARY.iter().any(|row| row.1 == two) || ["+=", "-=", "*="].contains(&two);
         let len = match rest.get(..2) {
+            _ if rest.starts_with(">>=") => 3,
+            _ if first.is_ascii_digit() => length_of_number(rest),
             _ if is_word(first) => rest.find(|c| !is_word(c)).unwrap_or(rest.len()),
             Some(two) if is_double(two) => 2,
             _ => first.len_utf8(),
@@ -348,35 +377,56 @@ fn tokens(text: &'static str) -> impl Iterator<Item = &'static str> {
     })
 }
 
-struct Reader {
+/// The length of the number at the beginning of a text: its exponent may have a sign.
+fn length_of_number(text: &str) -> usize {
+    let exponent = if text.starts_with("0x") { ['p', 'P'] } else { ['e', 'E'] };
+    let (mut last, mut len) = (' ', 0);
+    for c in text.chars() {
+        let is_sign = (c == '-' || c == '+') && exponent.contains(&last);
+        if !(c.is_ascii_alphanumeric() || c == '.' || is_sign) {
+            break;
+        }
+        (last, len) = (c, len + 1);
+    }
+    len
+}
+
+/// Reads expressions, and for [`super::mathematics`] the words around them.
+pub(super) struct Reader {
     tokens: Vec<&'static str>,
     at: usize,
+    /// Whether it reads the vector mathematics: numbers have types, and names any length.
+    is_full: bool,
 }
 
 impl Reader {
-    fn peek(&self) -> &'static str {
+    pub(super) fn new(text: &'static str, is_full: bool) -> Reader {
+        Reader { tokens: tokens(text).collect(), at: 0, is_full }
+    }
+
+    pub(super) fn peek(&self) -> &'static str {
         self.tokens.get(self.at).copied().unwrap_or("")
     }
 
-    fn next(&mut self) -> &'static str {
+    pub(super) fn next(&mut self) -> &'static str {
         self.at += 1;
         self.tokens.get(self.at - 1).copied().unwrap_or("")
     }
 
-    fn takes(&mut self, token: &str) -> bool {
+    pub(super) fn takes(&mut self, token: &str) -> bool {
         let is_next = self.peek() == token;
         self.at += usize::from(is_next);
         is_next
     }
 
-    fn expect(&mut self, token: &str) -> Result<(), String> {
+    pub(super) fn expect(&mut self, token: &str) -> Result<(), String> {
         match self.next() {
             found if found == token => Ok(()),
             found => Err(format!("`{found}` where `{token}` is expected")),
         }
     }
 
-    fn choice(&mut self) -> Result<Expr, String> {
+    pub(super) fn choice(&mut self) -> Result<Expr, String> {
         let condition = self.binary(1)?;
         if !self.takes("?") {
             return Ok(condition);
@@ -409,6 +459,20 @@ impl Reader {
         let token = self.next();
         let first = token.chars().next().unwrap_or(' ');
         match () {
+            () if self.is_full && token == "(" && TYPES.contains(&self.peek()) => {
+                let ty = self.next();
+                self.expect(")")?;
+                Ok(Expr::Cast(ty, Box::new(self.unary()?)))
+            }
+            () if self.is_full && first.is_ascii_digit() => typed(token).map(Expr::Typed),
+            () if self.is_full && first.is_ascii_alphabetic() && self.takes("[") => {
+                let at = self.choice()?;
+                self.expect("]").map(|()| Expr::Element(token, Box::new(at)))
+            }
+            () if self.is_full && (first.is_ascii_alphabetic() || first == '_') && self.takes("(") => {
+                self.operands().map(|operands| Expr::Inner(token, operands))
+            }
+            () if self.is_full && (first.is_ascii_alphabetic() || first == '_') => Ok(Expr::Name(token)),
             () if token == "(" => {
                 let inner = self.choice()?;
                 self.expect(")").map(|()| inner)
@@ -425,11 +489,7 @@ impl Reader {
         let Some(function) = FUNCTIONS.iter().find(|function| function.name == name) else {
             return Err(format!("there is no function `{name}`"));
         };
-        let mut operands = vec![self.choice()?];
-        while self.takes(",") {
-            operands.push(self.choice()?);
-        }
-        self.expect(")")?;
+        let operands = self.operands()?;
         match operands.len() == function.operands {
             true => Ok(Expr::Call(function, operands)),
             false => Err(format!("`{name}` of {} operands", operands.len())),
@@ -437,8 +497,69 @@ impl Reader {
     }
 }
 
+impl Reader {
+    /// The operands of a call, up to its bracket.
+    fn operands(&mut self) -> Result<Vec<Expr>, String> {
+        let mut operands = Vec::new();
+        if self.takes(")") {
+            return Ok(operands);
+        }
+        // A NaN is made of an empty string.
+        if self.takes("\"") {
+            self.expect("\"")?;
+        } else {
+            operands.push(self.choice()?);
+        }
+        while self.takes(",") {
+            operands.push(self.choice()?);
+        }
+        self.expect(")").map(|()| operands)
+    }
+}
+
+/// A number with its type, as C spells it: `0x1p-32f`, `12582912.0f`, `0x7fULL`, `1`.
+fn typed(token: &str) -> Result<Number, String> {
+    let is_hex = token.starts_with("0x");
+    let is_real = token.contains(['.', 'p']) || !is_hex && token.contains('e');
+    if is_real {
+        let (digits, single) = match token.strip_suffix('f') {
+            Some(digits) => (digits, true),
+            None => (token, false),
+        };
+        let value = if is_hex { hexadecimal(digits)? } else { number::<f64>(digits)? };
+        let single_value = || if is_hex { Ok(value as f32) } else { number::<f32>(digits) };
+        return if single { single_value().map(Number::Float) } else { Ok(Number::Double(value)) };
+    }
+    let digits = token.trim_end_matches(['u', 'U', 'l', 'L']);
+    let suffix = token[digits.len()..].to_lowercase();
+    let value = match digits.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).map_err(|_| format!("`{token}` is not a number"))?,
+        None => number::<u64>(digits)?,
+    };
+    Ok(match suffix.as_str() {
+        "ull" => Number::UnsignedLong(value),
+        "ll" => Number::Long(value as i64),
+        "u" => Number::Unsigned(value as u32),
+        _ => match (i32::try_from(value), u32::try_from(value)) {
+            (Ok(n), _) => Number::Int(n),
+            (_, Ok(n)) if is_hex => Number::Unsigned(n),
+            _ => Number::Long(value as i64),
+        },
+    })
+}
+
+/// `0x1.8p3`: a fraction in sixteenths, times a power of two.
+fn hexadecimal(digits: &str) -> Result<f64, String> {
+    let wrong = || format!("`{digits}` is not a number");
+    let (fraction, exponent) = digits.trim_start_matches("0x").split_once('p').ok_or_else(wrong)?;
+    let (whole, part) = fraction.split_once('.').unwrap_or((fraction, ""));
+    let bits = u64::from_str_radix(&format!("{whole}{part}"), 16).map_err(|_| wrong())?;
+    let exponent: i32 = exponent.parse().map_err(|_| wrong())?;
+    Ok(bits as f64 * 2_f64.powi(exponent - 4 * part.len() as i32))
+}
+
 fn number<T: std::str::FromStr>(token: &str) -> Result<T, String> {
-    token.parse().map_err(|_| format!("`{token}` is no number"))
+    token.parse().map_err(|_| format!("`{token}` is not a number"))
 }
 
 /// A text of the tables, and what is known of it.

@@ -1,6 +1,6 @@
 //! What the loops of a kernel do under a plan: which reductions a loop computes, in which order,
-//! and what of them waits for whom. Nothing here chooses, and nothing prints: [`super::plan`] chooses
-//! with these questions, and printers ask the same ones.
+//! and what of them waits for whom. Nothing here chooses, and nothing prints: [`super::plan`]
+//! chooses with these questions, and printers ask the same ones.
 
 use super::c_spelling::value_type;
 use super::kernel::{Direction, Inner, Kernel, Reduction, Source, Traversal};
@@ -157,8 +157,8 @@ impl<'k> Loops<'k> {
         self.kernel.reductions[k].op.varies()
     }
 
-    /// Whether blocks are summed in floats first: not where a running total comes by, which a
-    /// second look at a block would run on.
+    /// Whether blocks are summed in floats first: not where a scan is read, which a second
+    /// look at a block would continue.
     pub fn is_tried(&self, k: usize) -> bool {
         let of_floats = self.is_variance(k) && value_type(self.kernel.reductions[k].input.to) == "float";
         let aim = Aim::Reduce(k);
@@ -216,8 +216,8 @@ impl<'k> Loops<'k> {
         stages.count + usize::from(aims.iter().any(|aim| self.comes_last(*aim)))
     }
 
-    /// Whether a loop of its own, behind all others, is for an aim. A variance that is summed in floats
-    /// has none.
+    /// Whether a loop of its own, behind all others, is for an aim. A variance that is summed in
+    /// floats has none.
     pub fn comes_last(&self, aim: Aim) -> bool {
         let in_floats = matches!(aim, Aim::Reduce(k) if self.is_summed_in_floats(k));
         !in_floats && self.plan.apart.contains(&aim)
@@ -250,7 +250,7 @@ impl<'k> Loops<'k> {
         accesses.into_iter().collect()
     }
 
-    /// Sums aside of which a loop adds to one element: it does so in a variable.
+    /// Column reductions of which a loop adds to one element: it does so in a variable.
     pub fn invariant_sums(&self, aims: &[Aim]) -> Vec<usize> {
         let is_invariant = |k: &usize| {
             let access = self.kernel.loads.len() + k;
@@ -301,7 +301,7 @@ impl<'k> Loops<'k> {
         (0..phase).map(places).sum()
     }
 
-    /// The running total that loops with these aims compute.
+    /// The scan that loops with these aims compute.
     pub fn scan_in(&self, phase: usize, aims: &[Aim]) -> Option<usize> {
         self.schedule.steps(self.kernel, phase, aims).into_iter().find(|&i| self.kernel.steps[i].scan.is_some())
     }

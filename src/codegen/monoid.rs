@@ -7,10 +7,10 @@
 //! small ones are the state, capitals that of the other side, `x` is the element.
 //!
 //! ```text
-//! sum        a = 0           a = a + x                               a = a + A
-//! maximum    a = -inf, n = 0 a = x > a ? x : a, n = n | (x != x)     a = A > a ? A : a, n = n | N
-//! variance   a = q = k = 0   (a block at a time)                     k = k + K, s = K / k, d = A - a,
-//!                                                                    a = a + d * s, q = …
+//! sum        a = 0            a = a + x                            a = a + A
+//! maximum    a = -inf, n = 0  a = x > a ? x : a, n = n | (x != x)  a = A > a ? A : a, n = n | N
+//! variance   a = q = k = 0    (a block at a time)                  k = k + K, s = K / k,
+//!                                                                  d = A - a, a = a + d * s, q = …
 //! ```
 //!
 //! Variances are merged as T. F. Chan, G. H. Golub and R. J. LeVeque do it (Updating Formulae and a
@@ -141,8 +141,8 @@ const ROWS: &[Row] = &[
     row(Rule::SmallestKeptNan, "a = smaller(a, x)", "a = smaller(a, A)", "a"),
     Row { when: "K > 0", ..row(Rule::Variance, "", CHAN, "q / (c > v ? c - v : 0)") },
     Row { when: "K > 0", ..row(Rule::Deviation, "", CHAN, "sqrt(q / (c > v ? c - v : 0))") },
-    // Of equal elements the first is found. Parts may be pieces of many blocks, so that a later part
-    // has earlier elements.
+    // Of equal elements the first is found. Parts may be pieces of many blocks, so that a later
+    // part has earlier elements.
     Row { when: "A > a || (A == a && J < j)", ..row(Rule::ArgLargest, "", "a = A; j = J", "j") },
     Row { when: "A < a || (A == a && J < j)", ..row(Rule::ArgSmallest, "", "a = A; j = J", "j") },
     Row {
@@ -303,7 +303,7 @@ impl Reduction {
             _ if self.op == ReduceOp::Product => "1".to_owned(),
             _ if !self.op.picks() => "0".to_owned(),
             _ if self.is_real() => format!("{}__builtin_inf()", if largest { "-" } else { "" }),
-            // The absolute value of the smallest of 64 bits is no number.
+            // The absolute value of the smallest of 64 bits is out of range.
             Some((low, _)) if largest => format!("({}LL - 1)", low + 1),
             Some((_, high)) => format!("{high}LL"),
             None => "0".to_owned(),

@@ -1,10 +1,10 @@
 //! Plans: how the loops of a kernel run, as data that can be read, edited and searched.
 //!
 //! A [`Kernel`] says what is computed, a [`Traversal`] how its operands lie in memory, and a
-//! [`Plan`] what is free: how many points a tile has, which value begins a loop of its own, what waits
-//! in the memory of a result and what is computed again. [`choose`] holds the heuristics, with all
-//! constants in one [`Target`]; [`check`] says whether a plan is legal, or which loop and which
-//! value forbid it; [`Plan::print`] and [`PlanFile`] are its text:
+//! [`Plan`] what is free: how many points a tile has, which value begins a loop of its own, what
+//! waits in the memory of a result and what is computed again. [`choose`] holds the heuristics,
+//! with all constants in one [`Target`]; [`check`] says whether a plan is legal, or which loop and
+//! which value forbid it; [`Plan::print`] and [`PlanFile`] are its text:
 //!
 //! ```text
 //! group %y
@@ -148,7 +148,7 @@ pub struct Plan {
     pub kept: BTreeMap<usize, usize>,
     /// Steps that are computed once for all rows.
     pub shared: BTreeSet<usize>,
-    /// Stores that go past the caches in large launches.
+    /// Results that large launches write with non-temporal stores.
     pub streamed: BTreeSet<usize>,
     /// The phases.
     pub phases: Vec<PhasePlan>,
@@ -323,8 +323,8 @@ fn phase(loops: &Loops<'_>, number: usize, target: &Target) -> PhasePlan {
     PhasePlan { block, scan_block, first, together, again, ahead: ahead(loops, number, &planned.aims, target) }
 }
 
-/// What a phase prefetches: rows that are reduced to a mean and a variance meanwhile, or for a scan;
-/// or the next rows, where they come from memory in the first phase and others take long.
+/// What a phase prefetches: rows that are reduced to a mean and a variance meanwhile, or for a
+/// scan; or the next rows, where they come from memory in the first phase and others take long.
 fn ahead(loops: &Loops<'_>, number: usize, aims: &[Aim], target: &Target) -> Ahead {
     let (kernel, traversal) = (loops.kernel, loops.traversal);
     let first = loops.accesses_of(0, &loops.schedule.aims(kernel, traversal, 0));

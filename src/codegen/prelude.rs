@@ -60,6 +60,11 @@ static PIECES: LazyLock<Vec<Piece>> = LazyLock::new(|| {
     texts.iter().enumerate().map(piece).collect()
 });
 
+/// The functions and tables of the prelude with their text.
+pub(super) fn sources() -> impl Iterator<Item = (&'static str, &'static str)> {
+    PIECES.iter().map(|piece| (piece.name, piece.text))
+}
+
 /// The functions of the prelude, in order.
 pub fn functions() -> impl Iterator<Item = &'static str> {
     PIECES.iter().map(|piece| piece.name)

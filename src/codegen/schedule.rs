@@ -8,8 +8,8 @@
 //!                    y = p * r                                           | again
 //! ```
 //!
-//! What a later phase needs of an earlier one is computed again from what is loaded, unless the plan
-//! keeps it in the memory of a result that is yet to be written.
+//! What a later phase needs of an earlier one is computed again from what is loaded, unless the
+//! plan keeps it in the memory of a result that is yet to be written.
 //!
 //! The chain of a single `exp` keeps a processor waiting while the next element could begin, but
 //! with five of them in a loop its window holds hardly one element: the loops of an LSTM cell take
@@ -44,9 +44,9 @@ impl Stages {
     }
 }
 
-/// Stages some of the steps of a kernel: those that a plan has alone begin a loop of their own, others are
-/// done as late as possible, beside its first reader. A running total is alone in its loop, with a
-/// loop before and one behind for all else, which may be empty.
+/// Stages some of the steps of a kernel: those that a plan has alone begin a loop of their own,
+/// others are done as late as possible, beside their first reader. A scan is alone in its loop,
+/// with a loop before and one behind for all else, which may be empty.
 pub fn stages(kernel: &Kernel, steps: &BTreeSet<usize>, alone: &BTreeSet<usize>) -> Stages {
     let runs = |i: usize| kernel.steps[i].scan.is_some();
     let mut stages = Stages::default();

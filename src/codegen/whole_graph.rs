@@ -1,9 +1,10 @@
-//! The kernels of all fusion groups of a graph: as one translation unit, `--emit=c`, and their
-//! plans, `--emit=plan`.
+//! The kernels of all fusion groups of a graph: as one translation unit, `--emit=c`, as nests,
+//! `--emit=nest`, and their plans, `--emit=plan`.
 
 use super::c_form;
 use super::kernel::{Direction, Inner, Kernel, Source, Traversal};
 use super::lowering::{Refusal, arguments_of_types, lower};
+use super::nest::build::build;
 use super::plan::{Plan, TARGET, choose};
 use crate::analysis::axis_maps::AxisMap;
 use crate::analysis::reduced_dims::Axes;
@@ -96,6 +97,19 @@ pub fn unit(graph: &Graph, release: Option<Release>) -> Unit {
     let all = planned.iter().map(|one| (one.name.as_str(), &one.kernel, &one.traversal, &one.plan));
     let text = if planned.is_empty() { String::new() } else { c_form::unit(&all.collect::<Vec<_>>()) };
     Unit { text, refused, groups }
+}
+
+/// The nests of the kernels of a graph: `--emit=nest`.
+pub fn nests(graph: &Graph, release: Option<Release>) -> Unit {
+    let Kernels { planned, mut refused, groups } = kernels(graph, release);
+    let mut texts = Vec::new();
+    for one in planned {
+        match build(&one.kernel, &one.traversal, &one.plan) {
+            Ok(nest) => texts.push(nest.to_string()),
+            Err(why) => refused.push((one.name, Refusal(why))),
+        }
+    }
+    Unit { text: texts.join("\n"), refused, groups }
 }
 
 /// The plans of the kernels of a graph: `--emit=plan`.

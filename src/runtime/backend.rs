@@ -5,7 +5,7 @@ mod divided_groups;
 use super::disk_cache::DiskCache;
 use super::division::Known;
 use super::geometry::{Geometry, View, settle};
-use super::launch_plan::{Compiled, Plan, Plans, Way, known, threads_worth};
+use super::launch_plan::{Code, Compiled, Plan, Plans, Way, known, threads_worth};
 use super::loading::Loaded;
 use super::prepared_launch::Prepared;
 use super::thread_pool::processors;
@@ -14,6 +14,7 @@ use crate::codegen::c_form;
 use crate::codegen::kernel::{Direction, Kernel, Limit, Traversal};
 use crate::codegen::loops::{Loops, can_be_split};
 use crate::codegen::lowering::{Argument, arguments_of_types, lower};
+use crate::codegen::nest::{build::build, verification::verify};
 use crate::codegen::plan::{Plan as SchedulePlan, PlanFile, TARGET, choose};
 use crate::codegen::whole_graph::{self, outputs};
 use crate::interpreter::call::Outs;
@@ -51,6 +52,8 @@ pub struct Settings {
     pub stream: Option<bool>,
     /// How kernels of groups are scheduled, where it is not as usual.
     pub plans: Option<Arc<PlanFile>>,
+    /// Execute the nests of kernels, statement by statement, and compile nothing.
+    pub executes_nests: bool,
     /// Every launch uses this number of threads, whatever its size, and rows are split between them
     /// where that is possible: for tests.
     pub always_threads: Option<usize>,
@@ -183,6 +186,11 @@ impl CpuBackend {
             refused_plans: RefCell::default(),
             deadline: Cell::default(),
         }
+    }
+
+    /// Its name on the command line.
+    pub fn name(&self) -> &'static str {
+        if self.settings.executes_nests { "nest" } else { "cpu" }
     }
 
     /// The counters so far.
@@ -328,6 +336,9 @@ impl CpuBackend {
     /// Compiles the kernels of several groups as one unit. Groups without a kernel are left out:
     /// running them reports why.
     pub fn compile_together(&self, groups: &[Request<'_>]) {
+        if self.settings.executes_nests {
+            return;
+        }
         let wanted = groups.iter().filter_map(|request| {
             let (_, kernel, geometry) = self.settled(request).ok()?;
             Some(Wanted::new(kernel, geometry.traversal))
@@ -419,6 +430,7 @@ impl CpuBackend {
         self.foreseen.borrow_mut().insert(section);
         let made = match known() {
             Some(known) => Ok(known),
+            None if self.settings.executes_nests => self.nest(&wanted),
             None => {
                 let mut unit = vec![wanted];
                 unit.extend(graph.into_iter().flat_map(|(graph, _)| self.likely(graph, request, &key.1)));
@@ -435,6 +447,13 @@ impl CpuBackend {
         };
         self.compiled.borrow_mut().insert(key, made.clone());
         made
+    }
+
+    /// A kernel as a nest, which is executed.
+    fn nest(&self, wanted: &Wanted) -> Result<Rc<Compiled>, String> {
+        let nest = build(&wanted.kernel, &wanted.traversal, &wanted.plan)?;
+        verify(&nest).map_err(|why| format!("its nest is wrong: {why}"))?;
+        Ok(Rc::new(Compiled { code: Code::Nest(nest), tile: wanted.plan.tile(), turns: None }))
     }
 
     /// A kernel with its plan: that of the file, if it has one for the group, or the usual one.
@@ -502,10 +521,9 @@ impl CpuBackend {
         let library = self.opened(&text, unit.len() as u64)?;
         for (name, wanted) in names.iter().zip(unit) {
             let compiled = Compiled {
-                function: library.kernel(name)?,
+                code: Code::Function(library.kernel(name)?, library.clone()),
                 tile: wanted.plan.tile(),
                 turns: Loops::new(&wanted.kernel, &wanted.traversal, &wanted.plan).turns(),
-                library: library.clone(),
             };
             self.by_text.borrow_mut().insert(wanted.text.clone(), Rc::new(compiled));
         }

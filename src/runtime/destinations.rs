@@ -1,5 +1,7 @@
 //! Memory that kernels write to.
 
+use super::executing::set_element;
+use crate::codegen::arithmetic::Number;
 use crate::tensor::buffer::{Buffer, Wide, with_elements};
 use crate::tensor::{DType, Device, Dims, Tensor};
 use std::ops::Range;
@@ -35,6 +37,11 @@ impl Destination {
     pub fn first(&mut self) -> usize {
         let at = self.known.start;
         with_elements!(&mut self.buffer, elements => elements[at..].as_mut_ptr().expose_provenance())
+    }
+
+    /// Writes an element.
+    pub(super) fn set(&mut self, at: usize, value: Number) {
+        set_element(&mut self.buffer, self.known.start + at, value);
     }
 
     /// Asserts that the canaries are unchanged, if it is guarded.

@@ -12,6 +12,7 @@ use super::loading::{Away, Function, Loaded};
 use crate::codegen::kernel::{Direction, Kernel};
 use crate::codegen::loops::Turns;
 use crate::codegen::lowering::Argument;
+use crate::codegen::nest::Nest;
 use crate::interpreter::IValue;
 use crate::outlining::Excerpt;
 use rustc_hash::FxHashMap;
@@ -37,17 +38,24 @@ const SHARES: i64 = 4;
 /// The number of specifications kept per group; the least recently used one is evicted.
 const MOST_PLANS: usize = 64;
 
-/// A kernel that can be called. It keeps the library open.
+/// A kernel that can be launched.
 #[derive(Debug)]
 pub struct Compiled {
-    /// The compiled function.
-    pub function: Function,
+    /// What a launch runs.
+    pub code: Code,
     /// Points of a tile along the innermost dimension.
     pub tile: Option<usize>,
     /// The phases of a split reduction.
     pub turns: Option<Turns>,
-    /// Its library.
-    pub library: Rc<Loaded>,
+}
+
+/// What a launch runs.
+#[derive(Debug)]
+pub enum Code {
+    /// A compiled function, with the library that it is in.
+    Function(Function, Rc<Loaded>),
+    /// A nest that is executed.
+    Nest(Nest),
 }
 
 /// How a kernel is launched.

@@ -168,9 +168,9 @@ impl Function {
             parts,
             found: std::ptr::with_exposed_provenance_mut(found),
         };
-        // SAFETY: the function takes a pointer to `jo_args`, which has these fields. It reads `rank`
-        // sizes, a row of strides and a pointer for each access, and as many numbers as the kernel
-        // has number operands. The caller guarantees the rest.
+        // SAFETY: the function takes a pointer to `jo_args`, which has these fields. It reads
+        // `rank` sizes, a row of strides and a pointer for each access, and as many numbers as the
+        // kernel has number operands. The caller guarantees the rest.
         unsafe { (self.0)(&args) }
     }
 }

@@ -1,10 +1,12 @@
 //! Launches: a plan, operands, and memory for results.
 
 use super::destinations::{Destination, Totals};
-use super::launch_plan::{Plan, touched};
+use super::executing::LaunchMemory;
+use super::launch_plan::{Code, Plan, touched};
 use super::launching::{in_turns, shared_out};
 use super::loading::Arguments;
-use crate::codegen::kernel::{Made, Outcome};
+use crate::codegen::kernel::{Load, Made, Outcome};
+use crate::codegen::nest::execution::{Space, run};
 use crate::codegen::plan::TARGET;
 use crate::interpreter::IValue;
 use crate::interpreter::call::Outs;
@@ -86,6 +88,25 @@ impl Prepared {
         let whole = |&i: &usize| self.operands[i].scalar().map_or(0, Scalar::int);
         let floats: SmallVec<[f64; 4]> = kernel.floats.iter().map(real).collect();
         let integers: SmallVec<[i64; 4]> = kernel.integers.iter().map(whole).collect();
+        let (function, _library) = match &compiled.code {
+            Code::Function(function, library) => (*function, library),
+            Code::Nest(nest) => {
+                let load = |(load, &offset): (&Load, &usize)| {
+                    held[load.operand].as_ref().map(|(buffer, begin)| (&**buffer, begin + offset))
+                };
+                let loads: Option<Vec<(&Buffer, usize)>> =
+                    kernel.loads.iter().zip(&geometry.offsets).map(load).collect();
+                let stores = kernel.stores.iter().zip(&geometry.offsets[kernel.loads.len()..]);
+                let mut memory = LaunchMemory {
+                    loads: loads.ok_or("an operand is not a tensor")?,
+                    results: &mut self.buffers,
+                    stores: stores.map(|(store, &offset)| (store.tensor, offset)).collect(),
+                };
+                let (shape, strides) = (&geometry.shape[..], &geometry.strides[..]);
+                let space = Space { shape, strides, reals: &floats, wholes: &integers };
+                return run(nest, &space, &mut memory).map(|()| true);
+            }
+        };
         let arguments = Arguments {
             shape: &geometry.shape,
             kept: geometry.kept,
@@ -99,13 +120,13 @@ impl Prepared {
             part: None,
         };
         if let Some(turns) = compiled.turns {
-            in_turns(compiled.function, &arguments, geometry.tiles(None), self.plan.threads, turns);
+            in_turns(function, &arguments, geometry.tiles(None), self.plan.threads, turns);
             return Ok(true);
         }
         let apart: SmallVec<[(usize, usize); 4]> =
             self.totals.iter().map(|totals| (totals.access, totals.bytes())).collect();
         let parts = (self.plan.threads, self.plan.shares);
-        shared_out(compiled.function, &arguments, geometry.tiles(self.plan.tile), parts, &apart);
+        shared_out(function, &arguments, geometry.tiles(self.plan.tile), parts, &apart);
         for totals in &mut self.totals {
             totals.add_up(&mut self.buffers[totals.tensor]);
         }

@@ -16,22 +16,12 @@
 //! Sums of two tensors, and sums along one, wait for memory whatever they ask of it.
 
 use super::Writer;
+use crate::codegen::c::LINE;
 use crate::codegen::kernel::Inner;
 use crate::codegen::plan::Ahead;
 use crate::codegen::schedule::Aim;
 
-/// Bytes of a line of the caches.
-const LINE: usize = 64;
-
 impl Writer<'_> {
-    /// Behind a tile of points.
-    pub(super) fn prefetch_tiles(&mut self) {
-        if let Ahead::Elements(n) = self.plan.phase(0).ahead {
-            let loads: Vec<usize> = (0..self.kernel.loads.len()).collect();
-            self.ask(8, "ask", &loads, |_| n.to_string());
-        }
-    }
-
     /// Behind a block of rows: only what the first phase reads comes from memory. Of rows that are
     /// side by side, or take turns, only the loop that finds a mean and a variance has time.
     pub(super) fn prefetch_rows(&mut self, phase: usize, aims: &[Aim], accesses: &[usize]) {

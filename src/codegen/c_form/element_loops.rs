@@ -22,16 +22,6 @@ struct Loop<'a> {
 }
 
 impl Writer<'_> {
-    /// A tile of points that are all alike.
-    pub(super) fn tile_of_points(&mut self) {
-        (0..self.kernel.accesses()).for_each(|access| self.pointer(8, access, ""));
-        let aims: Vec<Aim> = (0..self.kernel.stores.len()).map(Aim::Store).collect();
-        let most = self.plan.tile;
-        self.kept_columns();
-        self.elements(8, 0, &aims, most);
-        self.prefetch_tiles();
-    }
-
     /// Loops over elements that compute what some aims need. `most` elements are in a tile.
     pub(super) fn elements(&mut self, indent: usize, phase: usize, aims: &[Aim], most: usize) {
         let steps = self.schedule.steps(self.kernel, phase, aims);
@@ -237,7 +227,6 @@ impl Writer<'_> {
                         format!("{}{}", self.store_name(store), self.index(access))
                     }
                     None if is_of_row => self.row_of(&beside('t', &name)),
-                    None if !all.steps.contains(&i) => self.column(i),
                     None if all.stages.of_step[&i] != stage => format!("{}[i]", beside('t', &name)),
                     None => return,
                 };
@@ -275,10 +264,8 @@ impl Writer<'_> {
             Aim::Differs(k) => self.compare(indent, k),
             Aim::Place(k) => self.look_for(indent, k),
             Aim::Total(step) => self.add_to_scan(indent, step),
-            Aim::Keep(step) => {
-                let statement = format!("{} = {};", self.column(step), self.kernel.steps[step].name);
-                self.noted(indent, &statement, "kept for all rows");
-            }
+            // Rows of points are shared, which nests have.
+            Aim::Keep(_) => {}
         }
     }
 

@@ -124,12 +124,13 @@ fn set(plan: &mut Plan, kernel: &Kernel, words: &[String]) -> Result<(), String>
     Ok(())
 }
 
+/// Sets a phase: what its line leaves out it does not do, and blocks have one size.
 fn set_phase(plan: &mut Plan, at: usize, settings: &[&str]) -> Result<(), String> {
     let phases = plan.phases.len();
     let Some(phase) = plan.phases.get_mut(at) else {
         return Err(format!("phase {at}: the kernel has {phases}"));
     };
-    phase.ahead = Ahead::Nothing;
+    (phase.ahead, phase.together, phase.again) = (Ahead::Nothing, 1, 1);
     let mut rest = settings;
     while let [what, after @ ..] = rest {
         rest = match (*what, after) {
@@ -140,10 +141,7 @@ fn set_phase(plan: &mut Plan, at: usize, settings: &[&str]) -> Result<(), String
             (what, [n, after @ ..]) => {
                 let n = number(n)?;
                 match what {
-                    "block" => {
-                        (phase.block, phase.first) =
-                            (n, if phase.first == phase.block { n } else { phase.first.min(n) })
-                    }
+                    "block" => (phase.block, phase.first, phase.scan_block) = (n, n, n),
                     "scan-block" => phase.scan_block = n,
                     "first" => phase.first = n,
                     "together" => phase.together = n,
@@ -160,7 +158,7 @@ fn set_phase(plan: &mut Plan, at: usize, settings: &[&str]) -> Result<(), String
 }
 
 fn number(text: &str) -> Result<usize, String> {
-    text.parse().map_err(|_| format!("`{text}` is no number"))
+    text.parse().map_err(|_| format!("`{text}` is not a number"))
 }
 
 fn step(kernel: &Kernel, name: &str) -> Result<usize, String> {

@@ -57,7 +57,7 @@ impl CpuBackend {
             self.note_undivided(hopeless);
             return None;
         };
-        if !wanted.is_empty() {
+        if !wanted.is_empty() && !self.settings.executes_nests {
             // An error is reported to each piece that needs a kernel.
             let _ = self.make(&wanted);
         }

@@ -94,6 +94,8 @@ pub struct Semantics {
 pub struct BackendOptions {
     /// Runs groups as kernels compiled from C; otherwise the interpreter runs them.
     pub kernels: bool,
+    /// Executes the loops of kernels without compiling them.
+    pub executes_nests: bool,
     /// Neither reads nor writes the cache of compiled kernels.
     pub no_cache: bool,
     /// Threads per kernel; the number of processors, if absent.

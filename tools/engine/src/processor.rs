@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// The warning if the flag had no effect.
-const NO_KERNEL: &str = "--backend=cpu: no kernel was launched";
+fn no_kernel(backend: &CpuBackend) -> String {
+    format!("--backend={}: no kernel was launched", backend.name())
+}
 
 /// The backend that flags and environment select.
 pub fn backend(args: &BackendOptions, workspace: &Workspace<'_>) -> Option<CpuBackend> {
@@ -21,11 +23,12 @@ pub(crate) fn in_environment(args: &BackendOptions, env: &BTreeMap<String, Strin
     let cache = (!args.no_cache).then(|| cache_folder(variable)).flatten();
     let (compiler, cc, threads) = (variable("JITOPT_CC"), variable("CC"), args.threads.map(|n| n as usize));
     let plans = args.plans.clone();
-    let settings = Settings { compiler, cc, cache, threads, plans, ..Settings::default() };
+    let settings =
+        Settings { compiler, cc, cache, threads, plans, executes_nests: args.executes_nests, ..Settings::default() };
     args.kernels.then(|| CpuBackend::new(settings))
 }
 
-/// Refuses plans that are not legal for the kernels that ran, and names those that no kernel has used.
+/// Refuses plans that are not legal for the kernels that ran, and names those that no kernel used.
 pub(crate) fn refuse_plans(backend: Option<&CpuBackend>, workspace: &mut Workspace<'_>) -> Result<(), Error> {
     let Some(backend) = backend else { return Ok(()) };
     if let Some(why) = backend.refused_plans().first() {
@@ -43,6 +46,12 @@ pub(crate) fn refuse_plans(backend: Option<&CpuBackend>, workspace: &mut Workspa
 /// Names the flag, and why it has no effect.
 pub fn refuse_idle(args: &BackendOptions) -> Result<(), Error> {
     match args {
+        BackendOptions { executes_nests: true, no_cache: true, .. } => {
+            refuse("--no-cache: nothing is compiled with --backend=nest")
+        }
+        BackendOptions { executes_nests: true, threads: Some(_), .. } => {
+            refuse("--threads: nests are executed by one thread")
+        }
         BackendOptions { kernels: true, .. } => Ok(()),
         BackendOptions { no_cache: true, .. } => refuse("--no-cache: kernels are only compiled with --backend=cpu"),
         BackendOptions { threads: Some(_), .. } => {
@@ -67,7 +76,7 @@ pub(crate) fn tell_of_groups(backend: Option<&CpuBackend>, workspace: &mut Works
     backend.remarks().iter().for_each(|remark| workspace.warn(remark));
     let counts = backend.counts();
     if counts.launched == 0 && counts.fallen_back == 0 {
-        workspace.warn(NO_KERNEL);
+        workspace.warn(&no_kernel(backend));
     }
 }
 
@@ -106,7 +115,7 @@ pub fn note_of_launches(backend: &CpuBackend, workspace: &mut Workspace<'_>) {
     backend.remarks().iter().for_each(|remark| workspace.warn(remark));
     let n = backend.counts().launched;
     match n {
-        0 => workspace.warn(NO_KERNEL),
+        0 => workspace.warn(&no_kernel(backend)),
         1 => workspace.note("one kernel was launched"),
         _ => workspace.note(format!("kernels were launched {n} times")),
     }

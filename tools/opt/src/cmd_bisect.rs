@@ -66,7 +66,7 @@ fn nothing(judged: Option<Tally>, world: &mut World<'_>) -> i32 {
 
 /// Refuses combinations of flags that have no effect or contradict each other.
 fn refuse_nonsense(args: &BisectArgs) -> Result<(), Error> {
-    let by_kernels = args.backend.backend == "cpu";
+    let by_kernels = args.backend.has_kernels();
     if by_kernels && args.check.is_some() {
         return refuse("--backend=cpu: no kernel runs when --check decides; remove --check or --backend");
     }

@@ -57,7 +57,7 @@ fn reduce(args: &ReduceArgs, world: &mut World<'_>) -> Result<i32, Error> {
 
 /// Refuses combinations of flags that have no effect or contradict each other.
 fn refuse_nonsense(args: &ReduceArgs) -> Result<(), Error> {
-    let by_kernels = args.backend.backend == "cpu";
+    let by_kernels = args.backend.has_kernels();
     if args.passes.is_none() && args.check.is_none() && !by_kernels {
         return refuse("no failure is defined: give --passes, --check or --backend=cpu");
     }

@@ -164,14 +164,16 @@ fn refuse_nonsense(args: &RunArgs) -> Result<(), Error> {
     if checks.timeout.is_some_and(|seconds| Duration::try_from_secs_f64(seconds).is_err()) {
         return refuse("--timeout: expected a non-negative number of seconds");
     }
-    if semantics.backend.backend == "cpu" && semantics.f64 {
-        return refuse("--f64: compiled kernels do not support it; remove --backend=cpu");
+    if semantics.backend.has_kernels() && semantics.f64 {
+        let backend = &semantics.backend.backend;
+        return refuse(format_args!("--f64: compiled kernels do not support it; remove --backend={backend}"));
     }
-    if semantics.backend.backend == "cpu" && checks.coverage {
-        return refuse("--coverage: no kernel runs; remove --backend=cpu");
+    if semantics.backend.has_kernels() && checks.coverage {
+        let backend = &semantics.backend.backend;
+        return refuse(format_args!("--coverage: no kernel runs; remove --backend={backend}"));
     }
     processor::refuse_idle(&semantics.backend.options())?;
-    if semantics.plan.is_some() && semantics.backend.backend != "cpu" {
+    if semantics.plan.is_some() && !semantics.backend.has_kernels() {
         return refuse("--plan: it says how kernels are scheduled; add --backend=cpu");
     }
     for (name, x) in [("--rtol", checks.rtol), ("--atol", checks.atol)] {

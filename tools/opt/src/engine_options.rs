@@ -47,8 +47,19 @@ impl RunArgs {
 }
 
 impl BackendArgs {
+    /// Whether fusion groups run as kernels.
+    pub(crate) fn has_kernels(&self) -> bool {
+        self.backend != "interp"
+    }
+
     pub(crate) fn options(&self) -> BackendOptions {
-        BackendOptions { kernels: self.backend == "cpu", no_cache: self.no_cache, threads: self.threads, plans: None }
+        BackendOptions {
+            kernels: self.has_kernels(),
+            executes_nests: self.backend == "nest",
+            no_cache: self.no_cache,
+            threads: self.threads,
+            plans: None,
+        }
     }
 }
 
@@ -85,7 +96,13 @@ impl JudgeArgs {
 impl BenchArgs {
     /// The backend of the groups; compiled kernels by default.
     pub(crate) fn backend(&self) -> BackendOptions {
-        BackendOptions { kernels: self.backend == "cpu", no_cache: self.no_cache, threads: self.threads, plans: None }
+        BackendOptions {
+            kernels: self.backend == "cpu",
+            executes_nests: false,
+            no_cache: self.no_cache,
+            threads: self.threads,
+            plans: None,
+        }
     }
 
     pub(crate) fn options(&self) -> RunOptions {

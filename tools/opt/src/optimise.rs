@@ -393,6 +393,7 @@ fn one_graph(cli: &Cli, plan: &Plan, name: &str, parsed: Parsed, outcome: &mut O
         "types" => type_origins(&graph).into_bytes(),
         "fusion-candidates" => format!("{:#}\n", fuser::candidates(&graph)).into_bytes(),
         "c" => of_kernels(name, &graph, whole_graph::unit, outcome).into_bytes(),
+        "nest" => of_kernels(name, &graph, whole_graph::nests, outcome).into_bytes(),
         "plan" => of_kernels(name, &graph, whole_graph::plans, outcome).into_bytes(),
         "python" => match source(name, &graph, outcome) {
             Some(text) => text.into_bytes(),

@@ -93,8 +93,8 @@ fn rules(args: &JudgeArgs) -> String {
 /// The flags that select the backend.
 pub(crate) fn of_backend(args: &BackendArgs) -> String {
     let mut flags = Flags::default();
-    if args.backend == "cpu" {
-        flags.0 += " --backend=cpu";
+    if args.has_kernels() {
+        flags.0 += &format!(" --backend={}", args.backend);
         flags.set("no-cache", args.no_cache);
         flags.each("threads", args.threads.as_slice());
     }

@@ -70,7 +70,13 @@ impl Case<'_> {
     /// The number of launched kernels, or why the gradients are wrong.
     fn compare(&self, way: &Way<'_>) -> Result<u64, String> {
         let (torch, f64) = (Some(self.release()), way.in_doubles);
-        let backend = BackendOptions { kernels: way.by_kernels, no_cache: true, threads: Some(1), plans: None };
+        let backend = BackendOptions {
+            kernels: way.by_kernels,
+            executes_nests: false,
+            no_cache: true,
+            threads: Some(1),
+            plans: None,
+        };
         let semantics = Semantics { f64, torch, backend, ..Semantics::default() };
         let options = RunOptions { semantics, ..RunOptions::default() };
         let env = std::env::vars().filter(|(name, _)| name == "CC").collect();

@@ -5,6 +5,7 @@ pub mod dice;
 pub mod drawn_operands;
 pub mod each_pass;
 pub mod gradient_operands;
+pub mod nest_runs;
 pub mod parallel;
 pub mod recorded;
 pub mod recorded_calls;
