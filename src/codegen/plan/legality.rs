@@ -26,6 +26,10 @@ pub fn check(kernel: &Kernel, traversal: &Traversal, plan: &Plan) -> Result<(), 
     shared(kernel, traversal, plan)?;
     kept(kernel, traversal, plan)?;
     for &store in &plan.streamed {
+        // A streamed result has a buffer of one tile in place of its memory.
+        if let Some((&step, _)) = plan.kept.iter().find(|&(_, &taken)| taken == store) {
+            return Err(format!("stream out{store}: {} is kept there", &kernel.steps[step].name[2..]));
+        }
         if !may_be_streamed(kernel, traversal, store) {
             return Err(format!(
                 "stream out{store}: its elements are not one behind the other, or there is one for a row"

@@ -1,7 +1,7 @@
 //! `--callee NAME=FILE`: graphs that `inline` substitutes for calls.
 
 use crate::error::{Error, Kind, refuse};
-use crate::{Workspace, reporting};
+use crate::{Workspace, archives, reporting};
 use jitopt_core::ir::{Attribute, Graph, Node};
 use jitopt_core::log::did_you_mean;
 use jitopt_core::pass::Pipeline;
@@ -70,6 +70,9 @@ fn read(file: &str, no_verify: bool, options: ParseOptions, workspace: &mut Work
         Ok(bytes) => bytes,
         Err(error) => return refuse(format_args!("cannot read `{file}`: {error}")),
     };
+    if let Some(notice) = archives::notice(file, &bytes) {
+        return Err(Error::new(Kind::Unparsable, notice));
+    }
     let parsed = parse(&bytes, options).map_err(|diagnostics| {
         Error::new(Kind::Unparsable, reporting::render(file, &bytes, &diagnostics, workspace.coloured))
     })?;

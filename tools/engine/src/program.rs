@@ -1,6 +1,7 @@
 //! The text of a graph, and the file that it is from.
 
 use crate::Workspace;
+use crate::archives;
 use crate::error::{Error, Kind};
 use crate::reporting;
 use jitopt_core::interpreter::Release;
@@ -47,6 +48,9 @@ impl Program {
     /// The text does not parse, or the graph has structural errors: nothing can run it.
     pub fn graph(&self, release: Option<Release>, workspace: &mut Workspace<'_>) -> Result<Graph, Error> {
         let (name, text) = (self.name(), &self.text);
+        if let Some(notice) = archives::notice(&name, text) {
+            return Err(Error::new(Kind::Unparsable, notice));
+        }
         let parsed = parse(text, ParseOptions { release }).map_err(|diagnostics| {
             let log = looks_like_log(text).map_or(String::new(), |kind| format!("  {kind}\n"));
             Error::new(Kind::Unparsable, reporting::render(&name, text, &diagnostics, workspace.coloured) + &log)

@@ -1,6 +1,8 @@
 //! Command-line grammar: one struct per subcommand; the doc comments are the help texts.
 
 use crate::World;
+use crate::cmd_export::ExportArgs;
+use crate::cmd_inspect::InspectArgs;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use jitopt_core::interpreter::Release;
@@ -102,6 +104,10 @@ pub(crate) enum Command {
     Bench(Box<BenchArgs>),
     /// Extract graphs from a PyTorch log
     Extract(ExtractArgs),
+    /// Show what is in a .pt, .ptl or .pt2 archive, without running anything
+    Inspect(InspectArgs),
+    /// Write the weights of an archive as a safetensors file
+    Export(ExportArgs),
     /// Print the embedded sample graphs
     Samples(SamplesArgs),
     /// Print a chapter of the guide, or list the chapters

@@ -3,6 +3,7 @@
 use crate::arguments::ExtractArgs;
 use crate::{World, exit};
 use jitopt_core::text::extract::{Extracted, extract};
+use jitopt_engine::archives;
 use std::io::Read;
 use std::path::Path;
 
@@ -14,6 +15,10 @@ pub(crate) fn run(args: &ExtractArgs, world: &mut World<'_>) -> i32 {
             return exit::USAGE;
         }
     };
+    if let Some(notice) = archives::notice(&args.log.display().to_string(), &log) {
+        world.say(&notice);
+        return exit::PARSE;
+    }
     let found = extract(&log);
     let kept: Vec<&Extracted> =
         found.iter().filter(|graph| args.keep_duplicates || graph.duplicate_of.is_none()).collect();

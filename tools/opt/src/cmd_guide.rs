@@ -7,6 +7,7 @@ use jitopt_core::log::did_you_mean;
 /// Name and text of each chapter, in reading order. The first line of a text is its title.
 const CHAPTERS: &[(&str, &str)] = &[
     ("getting-graphs", include_str!("../guide/getting-graphs.md")),
+    ("archives", include_str!("../guide/archives.md")),
     ("passes", include_str!("../guide/passes.md")),
     ("running", include_str!("../guide/running.md")),
     ("proving", include_str!("../guide/proving.md")),

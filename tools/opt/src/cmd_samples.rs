@@ -1,4 +1,4 @@
-//! `jitopt samples`: example graphs that are part of the binary.
+//! `jitopt samples`: example graphs and archives that are part of the binary.
 
 use crate::arguments::SamplesArgs;
 use crate::{World, exit};
@@ -29,19 +29,33 @@ pub(crate) const SAMPLES: &[(&str, &str, &str)] = &[
     ),
 ];
 
+/// Sample archives: name, description, bytes. The chapter `archives` of the guide uses them.
+const ARCHIVES: &[(&str, &str, &[u8])] = &[(
+    "two_layers.pt",
+    "an archive of PyTorch 2.15: two linear layers, two methods, an extra file",
+    include_bytes!("../samples/two_layers.pt"),
+)];
+
 pub(crate) fn run(args: &SamplesArgs, world: &mut World<'_>) -> i32 {
     let Some(name) = &args.name else {
-        let lines: String = SAMPLES.iter().map(|(name, what, _)| format!("{name:<12} {what}\n")).collect();
+        let graphs = SAMPLES.iter().map(|(name, what, _)| (*name, *what));
+        let all = graphs.chain(ARCHIVES.iter().map(|(name, what, _)| (*name, *what)));
+        let lines: String = all.map(|(name, what)| format!("{name:<13} {what}\n")).collect();
         world.print(lines.as_bytes());
         return exit::YES;
     };
+    if let Some((.., bytes)) = ARCHIVES.iter().find(|(known, ..)| known == name) {
+        world.print(bytes);
+        return exit::YES;
+    }
     match SAMPLES.iter().find(|(known, ..)| known == name) {
         Some((.., text)) => {
             world.print(text.as_bytes());
             exit::YES
         }
         None => {
-            let near = did_you_mean(name, SAMPLES.iter().map(|sample| sample.0));
+            let near =
+                did_you_mean(name, SAMPLES.iter().map(|sample| sample.0).chain(ARCHIVES.iter().map(|sample| sample.0)));
             let near = near.map_or("`jitopt samples` lists them".to_owned(), |near| format!("did you mean `{near}`?"));
             world.say(&format!("error: there is no sample `{name}`; {near}"));
             exit::USAGE

@@ -11,9 +11,11 @@ mod cmd_bisect;
 mod cmd_completions;
 mod cmd_diff;
 mod cmd_explain;
+mod cmd_export;
 mod cmd_extract;
 mod cmd_filecheck;
 mod cmd_guide;
+mod cmd_inspect;
 mod cmd_lint;
 mod cmd_profile;
 mod cmd_reduce;
@@ -146,6 +148,8 @@ fn dispatch(argv: &[String], world: &mut World<'_>) -> i32 {
         Some(Command::Explain(args)) => cmd_explain::run(args, world),
         Some(Command::Bench(args)) => cmd_bench::run(args, world),
         Some(Command::Extract(args)) => cmd_extract::run(args, world),
+        Some(Command::Inspect(args)) => cmd_inspect::run(args, world),
+        Some(Command::Export(args)) => cmd_export::run(args, world),
         Some(Command::Samples(args)) => cmd_samples::run(args, world),
         Some(Command::Guide(args)) => cmd_guide::run(args, world),
         Some(Command::Test(args)) => cmd_test::run(args, world),

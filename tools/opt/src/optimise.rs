@@ -20,7 +20,7 @@ use jitopt_core::verify;
 use jitopt_engine::judging::{self, Trial, named};
 use jitopt_engine::observing::{Changed, Timer, TreeWriter, VerifyEach, Watcher};
 use jitopt_engine::{Caching, Callees, Calls, EachPass, Error, GateOptions, Page, Specialization, Workspace};
-use jitopt_engine::{load_callees_of, panics, profiles, reporting, warn_of_uncalled};
+use jitopt_engine::{archives, load_callees_of, panics, profiles, reporting, warn_of_uncalled};
 use jitopt_judge::rewrites::{EachRewrite, Reference};
 use jitopt_passes::{REGISTRY, fuser};
 use std::collections::{BTreeMap, BTreeSet};
@@ -342,6 +342,10 @@ fn broken(plan: &Plan, name: &str, text: &[u8], message: &str) -> Outcome {
 
 fn graphs_of_file(cli: &Cli, plan: &Plan, name: &str, text: &[u8]) -> Outcome {
     let mut outcome = Outcome::default();
+    if let Some(notice) = archives::notice(name, text) {
+        outcome.fail(exit::PARSE, notice.trim_end());
+        return outcome;
+    }
     let parsed = match cli.input.split_input_file {
         true => parse_all_graphs(text, plan.parse),
         false => parse(text, plan.parse).map(|parsed| vec![parsed]),
