@@ -1,8 +1,8 @@
 //! Prints nests as C. It visits and decides nothing: each statement has one spelling.
 //!
 //! A loop over tiles in parallel is the range of tiles that a call is given; offsets of rows are
-//! stepped, not divided. A loop as a vector has a `#pragma omp simd`, and a result that may be written
-//! with non-temporal stores a buffer that is copied from (see `c_form/streaming.rs`):
+//! stepped, not divided. A loop as a vector has a `#pragma omp simd`, and a result that may be
+//! written with non-temporal stores a buffer that is copied from (see `c_form/streaming.rs`):
 //!
 //! ```c
 //! for (i64 item = begin; item < end; item++) {

@@ -12,9 +12,10 @@
 //! }
 //! ```
 //!
-//! Kernels without reductions are printed by [`super::c`]. What is folded is in `c_form/row_loops.rs`: there a tile is a row, or as many rows as stand side
-//! by side in a tile. Names in the text: `v_x` the value of `%x` at an element or of a row, `t_x`
-//! an array of such, and for what is folded `a_x` the total, `p_x` that of a block.
+//! Kernels without reductions are printed by [`super::c`]. What is folded is in
+//! `c_form/row_loops.rs`: there a tile is a row, or as many rows as stand side by side in a tile.
+//! Names in the text: `v_x` the value of `%x` at an element or of a row, `t_x` an array of such,
+//! and for what is folded `a_x` the total, `p_x` that of a block.
 
 mod asking_ahead;
 mod element_loops;
@@ -29,9 +30,9 @@ mod variances;
 use super::c::{self, Head};
 use super::c_spelling::{literal, memory_type};
 use super::kernel::{Direction, Inner, Kernel, Source, Traversal};
-use super::loops::Loops;
+use super::kernel_plan::Plan;
+use super::loop_structure::Loops;
 use super::nest::build::build;
-use super::plan::Plan;
 use super::prelude;
 use crate::tensor::DType;
 

@@ -13,7 +13,7 @@
 //! softmax after it, is one kernel without a pattern for it.
 
 use super::expression::Expression;
-use super::plan::TARGET;
+use super::kernel_plan::TARGET;
 use crate::analysis::axis_maps::AxisMap;
 use crate::analysis::reduced_dims::Axes;
 use crate::ops::recipes::ReduceOp;

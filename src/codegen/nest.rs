@@ -15,11 +15,11 @@
 //! So far there are nests of kernels without reductions; [`build`](build::build) refuses others.
 //!
 //! A transformation of nests changes the plan and not the statements: add the freedom to
-//! [`super::plan`], and let `build` ask for it. [`verify`](verification::verify) then checks what
+//! [`super::kernel_plan`], and let `build` ask for it. [`verify`](verification::verify) then checks what
 //! comes out, and the executor says what it computes.
 
 pub mod build;
-pub mod execution;
+pub mod nest_execution;
 #[cfg(test)]
 mod nest_test;
 pub mod verification;

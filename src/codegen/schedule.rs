@@ -18,7 +18,7 @@
 //! a loop may hold is little.
 
 use super::kernel::{Columns, Direction, Input, Kernel, Source, Traversal};
-use super::plan::Plan;
+use super::kernel_plan::Plan;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Which loop each step is in, and how many loops there are.

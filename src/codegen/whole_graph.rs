@@ -3,9 +3,9 @@
 
 use super::c_form;
 use super::kernel::{Direction, Inner, Kernel, Source, Traversal};
+use super::kernel_plan::{Plan, TARGET, choose};
 use super::lowering::{Refusal, arguments_of_types, lower};
 use super::nest::build::build;
-use super::plan::{Plan, TARGET, choose};
 use crate::analysis::axis_maps::AxisMap;
 use crate::analysis::reduced_dims::Axes;
 use crate::interpreter::Release;

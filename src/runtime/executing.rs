@@ -3,7 +3,7 @@
 
 use super::destinations::Destination;
 use crate::codegen::arithmetic::Number;
-use crate::codegen::nest::execution::Memory;
+use crate::codegen::nest::nest_execution::Memory;
 use crate::tensor::buffer::Buffer;
 
 /// An element of memory: integers as `int` or 64 bits, 16-bit floats as their bits.

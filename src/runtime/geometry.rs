@@ -15,7 +15,7 @@ use crate::analysis::reduced_dims::Axes;
 use crate::codegen::kernel::{
     ColumnReduction, Direction, Inner, Kernel, Lies, Part, Reduction, Source, Store, Traversal,
 };
-use crate::codegen::plan::TARGET;
+use crate::codegen::kernel_plan::TARGET;
 use crate::tensor::{Dims, Tensor, layout};
 use smallvec::SmallVec;
 

@@ -10,7 +10,7 @@ use super::division::Known;
 use super::geometry::{Geometry, View};
 use super::loading::{Away, Function, Loaded};
 use crate::codegen::kernel::{Direction, Kernel};
-use crate::codegen::loops::Turns;
+use crate::codegen::loop_structure::Turns;
 use crate::codegen::lowering::Argument;
 use crate::codegen::nest::Nest;
 use crate::interpreter::IValue;

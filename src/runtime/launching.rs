@@ -2,7 +2,7 @@
 
 use super::loading::{Arguments, Away, Function, Part};
 use super::thread_pool::share_out;
-use crate::codegen::loops::Turns;
+use crate::codegen::loop_structure::Turns;
 use smallvec::SmallVec;
 use std::sync::Arc;
 

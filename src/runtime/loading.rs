@@ -76,7 +76,8 @@ pub struct Arguments<'a> {
     pub stream: bool,
     /// The cache level of the operands: `ask` in the source.
     pub away: Away,
-    /// The number of interleaved rows in a tile, at most [`crate::codegen::plan::Plan::tile`].
+    /// The number of interleaved rows in a tile, at most
+    /// [`crate::codegen::kernel_plan::Plan::tile`].
     pub columns: usize,
     /// The part of a split reduction.
     pub part: Option<Part>,
@@ -142,8 +143,8 @@ impl Function {
     /// or write stored memory meanwhile, and no two points may store to the same element, except
     /// for accumulators of column reductions, which are only added to. In a split reduction `found`
     /// must be the address of as many places for each part of each row as
-    /// [`crate::codegen::loops::Turns`] gives, and no two calls of a phase may be for the same
-    /// part.
+    /// [`crate::codegen::loop_structure::Turns`] gives, and no two calls of a phase may be for the
+    /// same part.
     pub unsafe fn run(self, arguments: &Arguments<'_>, begin: i64, end: i64) {
         let rank = arguments.shape.len();
         debug_assert!(arguments.strides.len() <= rank * arguments.data.len());

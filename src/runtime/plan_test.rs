@@ -2,7 +2,7 @@
 
 use super::{CpuBackend, Settings};
 use crate::codegen::kernel::Direction;
-use crate::codegen::plan::{Ahead, Plan, PlanFile, check};
+use crate::codegen::kernel_plan::{Ahead, Plan, PlanFile, check};
 use crate::codegen::whole_graph::{Planned, kernels};
 use crate::interpreter::{Environment, IValue, Machine};
 use crate::ir::Graph;

@@ -18,7 +18,7 @@
 use super::Writer;
 use crate::codegen::c::LINE;
 use crate::codegen::kernel::Inner;
-use crate::codegen::plan::Ahead;
+use crate::codegen::kernel_plan::Ahead;
 use crate::codegen::schedule::Aim;
 
 impl Writer<'_> {

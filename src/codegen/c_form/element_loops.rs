@@ -4,7 +4,7 @@ use super::row_loops::letter_of_scan;
 use super::{Writer, beside};
 use crate::codegen::c_spelling::{converted, formula, literal, narrowed, value_type, widened};
 use crate::codegen::kernel::{Inner, Input, Source};
-use crate::codegen::loops::is_reordered;
+use crate::codegen::loop_structure::is_reordered;
 use crate::codegen::monoid::Monoid;
 use crate::codegen::schedule::{Aim, Stages, source_of};
 use crate::tensor::DType;

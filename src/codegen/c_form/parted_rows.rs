@@ -22,7 +22,7 @@
 //! written once.
 
 use super::{Writer, beside};
-use crate::codegen::loops::Phase;
+use crate::codegen::loop_structure::Phase;
 use crate::codegen::monoid::Slot;
 use crate::codegen::schedule::Aim;
 

@@ -21,7 +21,7 @@
 //! is what places begin with.
 
 use super::{Writer, beside};
-use crate::codegen::loops::Phase;
+use crate::codegen::loop_structure::Phase;
 use crate::codegen::schedule::Aim;
 
 impl Writer<'_> {

@@ -16,7 +16,7 @@ use super::{Writer, beside};
 use crate::codegen::c_spelling::{literal, value_type};
 use crate::codegen::expression::{Binary, Expr};
 use crate::codegen::kernel::{Direction, Inner, Reduction, Source};
-use crate::codegen::loops::Phase;
+use crate::codegen::loop_structure::Phase;
 use crate::codegen::monoid::{Monoid, Role, Slot, Update, clause};
 use crate::codegen::schedule::{Aim, source_of};
 use crate::tensor::{DType, Scalar};

@@ -51,8 +51,8 @@ impl Writer<'_> {
         format!("ask < 2 ? rows / {together} * {together} : 0")
     }
 
-    /// How many rows a loop takes at once: in doubles one, and as many as the plan says in the first
-    /// and in the second loop over a block.
+    /// How many rows a loop takes at once: in doubles one, and as many as the plan says in the
+    /// first and in the second loop over a block.
     fn rows_at_once(&self, phase: usize, aims: &[Aim]) -> usize {
         let plan = self.plan.phase(phase);
         match aims.first() {

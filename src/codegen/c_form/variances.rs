@@ -39,7 +39,7 @@
 use super::{Writer, beside};
 use crate::codegen::c_spelling::widened;
 use crate::codegen::kernel::Source;
-use crate::codegen::loops::Phase;
+use crate::codegen::loop_structure::Phase;
 use crate::codegen::monoid::Update;
 use crate::codegen::schedule::Aim;
 

@@ -2,8 +2,8 @@
 
 use super::{Access, Axis, Bind, Buffer, Compute, For, Nest, Operand, Origin, Place, Scope, Stmt, Value};
 use crate::codegen::kernel::{Direction, Inner, Input, Kernel, Source, Traversal};
-use crate::codegen::loops::Loops;
-use crate::codegen::plan::{Ahead, Plan, TARGET};
+use crate::codegen::kernel_plan::{Ahead, Plan, TARGET};
+use crate::codegen::loop_structure::Loops;
 use crate::codegen::schedule::{Aim, Stages, source_of};
 use crate::tensor::{DType, Kind};
 use std::collections::BTreeSet;

@@ -1,7 +1,7 @@
 //! Nests of small kernels: what is printed and executed, and faults that the verifier finds.
 
 use super::build::build;
-use super::execution::{Memory, Space, run};
+use super::nest_execution::{Memory, Space, run};
 use super::verification::verify;
 use super::{Axis, Bind, Nest, Place, Stmt};
 use crate::codegen::arithmetic::Number;

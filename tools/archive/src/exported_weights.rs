@@ -73,7 +73,7 @@ pub(crate) fn dtype_of(number: i64) -> Result<Dtype> {
 /// `{"as_int": 3}`, or `3` up to 2.2.
 pub(crate) fn number(value: &Json, what: &str) -> Result<u64> {
     let number = value.int().or_else(|| value.get("as_int").int());
-    let Some(number) = number else { return refuse(format!("a {what} is no number")) };
+    let Some(number) = number else { return refuse(format!("a {what} is not an integer")) };
     u64::try_from(number).map_err(|_| Refusal::new(format!("negative {what} {number}")))
 }
 

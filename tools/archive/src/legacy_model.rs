@@ -45,7 +45,7 @@ pub(crate) fn read(records: &mut Records) -> Result<LegacyParts> {
 /// Numbers are strings here, as protobuf writes 64-bit ones.
 fn number(value: &Json, what: &str) -> Result<u64> {
     let number = value.int().or_else(|| value.text()?.parse().ok());
-    let Some(number) = number else { return refuse(format!("a {what} is no number")) };
+    let Some(number) = number else { return refuse(format!("a {what} is not an integer")) };
     u64::try_from(number).map_err(|_| Refusal::new(format!("negative {what} {number}")))
 }
 

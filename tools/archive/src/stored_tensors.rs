@@ -304,7 +304,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever passes the check can be gathered, and gives as many bytes as there are elements.
+        /// Whatever passes the check can be gathered, and gives the bytes of its elements.
         #[test]
         fn checked_tensors_can_be_gathered(dims in prop::collection::vec((0u64..4, 0u64..6), 0..4), offset in 0u64..9) {
             let (sizes, strides): (Vec<u64>, Vec<u64>) = dims.into_iter().unzip();

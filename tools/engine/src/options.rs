@@ -1,7 +1,7 @@
 //! Options of runs and comparisons. Messages name an option as the command line does: the field
 //! `bind_dir` is `--bind-dir`.
 
-use jitopt_core::codegen::plan::PlanFile;
+use jitopt_core::codegen::kernel_plan::PlanFile;
 use jitopt_core::interpreter::Release;
 use jitopt_core::interpreter::generator::Style;
 use std::path::PathBuf;

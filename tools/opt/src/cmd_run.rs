@@ -4,7 +4,7 @@ use crate::arguments::RunArgs;
 use crate::batch::unreadable;
 use crate::exit::{self, refuse};
 use crate::{World, batch, several};
-use jitopt_core::codegen::plan::PlanFile;
+use jitopt_core::codegen::kernel_plan::PlanFile;
 use jitopt_core::interpreter::description::{Described, describe};
 use jitopt_core::interpreter::files::{Tensors, write_npz, write_safetensors};
 use jitopt_core::interpreter::profile::Profile;

@@ -14,7 +14,11 @@ use std::sync::LazyLock;
 const KNOWN: &[(&str, &[&str])] = &[
     // A graph is an attribute of its nodes, and lists the edits that nodes and values are in.
     ("src/ir", &["attribute", "graph", "journal", "lineage", "naming", "usage"]),
-    ("src/codegen", &["expressions", "kernel", "prelude"]),
+    // The executor of expressions calls arithmetic, which has their operators.
+    ("src/codegen", &["arithmetic", "expression"]),
+    // Plans name values of kernels, and the constants of a target are beside plans.
+    ("src/codegen", &["c_spelling", "kernel", "kernel_plan", "loop_structure", "monoid", "schedule"]),
+    ("src/runtime", &["destinations", "executing"]),
     ("src/interpreter/operators", &["clamping", "containers", "pointwise", "scalars"]),
     ("src/interpreter/operators", &["percent_format", "strings"]),
     ("src/interpreter/operators", &["quantization", "quantized_functions", "quantized_layers"]),

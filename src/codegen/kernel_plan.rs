@@ -17,13 +17,13 @@
 //! ```
 //!
 //! To add a freedom: a field here, its default in [`choose`], its text in `print` and `set`, its
-//! condition in [`check`], and a question in [`super::loops`] that the printers ask.
+//! condition in [`check`], and a question in [`super::loop_structure`] that the printers ask.
 
 mod legality;
 mod plan_text;
 
 use super::kernel::{Columns, Direction, Inner, Kernel, Source, Traversal};
-use super::loops::Loops;
+use super::loop_structure::Loops;
 use super::schedule::{Aim, Schedule, source_of, stages};
 use crate::tensor::DType;
 use std::collections::{BTreeMap, BTreeSet};

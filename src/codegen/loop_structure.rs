@@ -1,11 +1,11 @@
 //! What the loops of a kernel do under a plan: which reductions a loop computes, in which order,
-//! and what of them waits for whom. Nothing here chooses, and nothing prints: [`super::plan`]
-//! chooses with these questions, and printers ask the same ones.
+//! and what of them waits for whom. Nothing here chooses, and nothing prints:
+//! [`super::kernel_plan`] chooses with these questions, and printers ask the same ones.
 
 use super::c_spelling::value_type;
 use super::kernel::{Direction, Inner, Kernel, Reduction, Source, Traversal};
+use super::kernel_plan::{Plan, TARGET};
 use super::monoid::{Monoid, Reordering};
-use super::plan::{Plan, TARGET};
 use super::schedule::{Aim, Schedule, Stages, source_of, stages};
 use crate::ops::recipes::ReduceOp;
 use std::collections::BTreeSet;

@@ -3,7 +3,7 @@
 
 use super::{Plan, has_room, may_be_streamed, name_of_aim, reads_once};
 use crate::codegen::kernel::{Direction, Kernel, Source, Traversal};
-use crate::codegen::loops::Loops;
+use crate::codegen::loop_structure::Loops;
 use crate::codegen::schedule::{Aim, Schedule};
 
 /// Tiles are whole lines of caches.
