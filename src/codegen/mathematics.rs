@@ -124,6 +124,7 @@ fn sine(x: f64, quarters: u32) -> Option<f64> {
 }
 
 /// `jo_reduced`: the rest of an angle, and the quarter that it is in.
+#[allow(clippy::eq_op, reason = "an infinity gives the NaN that the processor makes")]
 fn reduced(x: f64) -> (f64, u32) {
     let bits = x.to_bits() & 0x7fff_ffff_ffff_ffff;
     let (m, e) = (u128::from(bits & 0xf_ffff_ffff_ffff | 0x10_0000_0000_0000), (bits >> 52) as u32);
@@ -136,7 +137,7 @@ fn reduced(x: f64) -> (f64, u32) {
     let from = e + 64 - 1077;
     let high = u128::from((m as u64).wrapping_mul(pi_bits(from))) << 64;
     let turn =
-        high.wrapping_add(m * u128::from(pi_bits(from + 64))).wrapping_add(m * u128::from(pi_bits(from + 128)) >> 64);
+        high.wrapping_add(m * u128::from(pi_bits(from + 64))).wrapping_add((m * u128::from(pi_bits(from + 128))) >> 64);
     let quarter = (((turn >> 64) as u64).wrapping_add(0x2000_0000_0000_0000) >> 62) as u32 & 3;
     let rest = turn.wrapping_sub(u128::from(quarter) << 126);
     let (high, low) = ((rest >> 64) as i64, rest as u64);

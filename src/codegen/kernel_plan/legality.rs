@@ -42,7 +42,7 @@ pub fn check(kernel: &Kernel, traversal: &Traversal, plan: &Plan) -> Result<(), 
 }
 
 fn sizes(plan: &Plan) -> Result<(), String> {
-    let lines = |what: &str, n: usize| match n >= LINE && n <= MOST && n.is_multiple_of(LINE) {
+    let lines = |what: &str, n: usize| match (LINE..=MOST).contains(&n) && n.is_multiple_of(LINE) {
         true => Ok(()),
         false => Err(format!("{what} {n}: it must be a multiple of {LINE} from {LINE} to {MOST}")),
     };

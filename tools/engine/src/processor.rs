@@ -35,7 +35,7 @@ pub(crate) fn refuse_plans(backend: Option<&CpuBackend>, workspace: &mut Workspa
         return refuse(format_args!("--plan: {why}"));
     }
     for group in backend.unused_plans() {
-        workspace.warn(&format!("--plan: no kernel of the group of {group} was launched"));
+        workspace.warn(format!("--plan: no kernel of the group of {group} was launched"));
     }
     Ok(())
 }
@@ -76,7 +76,7 @@ pub(crate) fn tell_of_groups(backend: Option<&CpuBackend>, workspace: &mut Works
     backend.remarks().iter().for_each(|remark| workspace.warn(remark));
     let counts = backend.counts();
     if counts.launched == 0 && counts.fallen_back == 0 {
-        workspace.warn(&no_kernel(backend));
+        workspace.warn(no_kernel(backend));
     }
 }
 
@@ -115,7 +115,7 @@ pub fn note_of_launches(backend: &CpuBackend, workspace: &mut Workspace<'_>) {
     backend.remarks().iter().for_each(|remark| workspace.warn(remark));
     let n = backend.counts().launched;
     match n {
-        0 => workspace.warn(&no_kernel(backend)),
+        0 => workspace.warn(no_kernel(backend)),
         1 => workspace.note("one kernel was launched"),
         _ => workspace.note(format!("kernels were launched {n} times")),
     }

@@ -1,4 +1,6 @@
 //! Reads archives that real releases saved, hostile ones, and mutants of both.
+#![allow(clippy::print_stdout, reason = "a test tells its figures")]
+#![allow(clippy::type_complexity, reason = "records of archives are lists of names and bytes")]
 
 mod fixtures;
 mod mutants;
@@ -29,6 +31,7 @@ fn archives(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// The bytes as a source.
+#[allow(clippy::box_collection, reason = "a source of bytes is a boxed trait object")]
 fn source(bytes: &[u8]) -> Box<Vec<u8>> {
     Box::new(bytes.to_vec())
 }
