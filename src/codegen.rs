@@ -6,8 +6,9 @@
 //!   promotion is resolved here
 //! - [`expression`] parses formulas and recipes into trees, with what they cost; [`monoid`] has
 //!   each reduction and scan as data: state, step, merge, finish
-//! - [`plan`] chooses how the loops of a kernel run, as data that people edit, and says which
-//!   choices are legal; [`schedule`] and [`loops`] answer what the loops then compute
+//! - [`kernel_plan`] chooses how the loops of a kernel run, as data that people edit, and says
+//!   which choices are legal; [`schedule`] and [`loop_structure`] answer what the loops then
+//!   compute
 //! - [`nest`] is a kernel under a plan as a list of statements, with a verifier and an executor;
 //!   [`arithmetic`] and [`mathematics`] compute as compiled C does
 //! - [`c`] prints nests as C, and [`c_form`] kernels with reductions, which have no nest yet, each

@@ -5,7 +5,7 @@
 //! in the arithmetic of C ([`super::arithmetic`]), and so the results have the same bits.
 //!
 //! Functions that reinterpret bits, fused multiply-adds, and the reduction of large angles, which
-//! takes products of 128 bits, are written here: [`builtin`].
+//! takes products of 128 bits, are written here: `builtin`.
 
 use super::arithmetic::{Number, TYPES, binary, chosen, unary};
 use super::expression::{Binary, Expr, Reader};
