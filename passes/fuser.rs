@@ -14,10 +14,10 @@
 //! 1. Each block is traversed from its end. A fusible node, the *consumer*, absorbs those of its
 //!    operands that are defined by fusible nodes of the same block, the *producers*, the latest
 //!    first. The two need not be neighbours: the producer is moved, with its dependents, as far as
-//!    [`AliasDb`](jitopt_core::analysis::AliasDb) allows. If it has other users it becomes an output
-//!    of the group. A producer that
-//!    is a group is dissolved and absorbed node by node. This is repeated until nothing changes,
-//!    which merges siblings with a common producer into one group.
+//!    [`AliasDb`](jitopt_core::analysis::AliasDb) allows. If it has other users it becomes an
+//!    output of the group. A producer that is a group is dissolved and absorbed node by node. This
+//!    is repeated until nothing changes, which merges siblings with a common producer into one
+//!    group.
 //! 2. A chunk between the two moves before the producer, see `fuser/chunks.rs`.
 //! 3. `aten::cat` of values that groups compute joins them, see `fuser/concats.rs`.
 //! 4. With `{level=2}` reductions go into groups too, see `fuser/spaces.rs`, sums of gradients

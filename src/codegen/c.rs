@@ -217,7 +217,7 @@ impl Printer<'_> {
         }
     }
 
-    /// One loop that asks for a line of each access at a time.
+    /// One loop that prefetches a cache line of each access at a time.
     fn prefetch(&mut self, accesses: &[usize], ahead: usize) {
         let widest = accesses.iter().map(|&at| self.nest.accesses[at].dtype.size()).max().unwrap_or(LINE);
         self.line(&format!("if (ask) for (i64 i = 0; i < m; i += {}) {{", LINE / widest));
@@ -285,8 +285,8 @@ impl Printer<'_> {
         match origin {
             Origin::Value(value) => self.nest.values[value].name.clone(),
             Origin::Constant(scalar) => literal(scalar, dtype),
-            Origin::Real(k) => format!("real{k}"),
-            Origin::Whole(k) => format!("whole{k}"),
+            Origin::Float(k) => format!("real{k}"),
+            Origin::Integer(k) => format!("whole{k}"),
         }
     }
 

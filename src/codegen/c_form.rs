@@ -12,10 +12,10 @@
 //! }
 //! ```
 //!
-//! Kernels without reductions are printed by [`super::c`]. What is folded is in
-//! `c_form/row_loops.rs`: there a tile is a row, or as many rows as stand side by side in a tile.
-//! Names in the text: `v_x` the value of `%x` at an element or of a row, `t_x` an array of such,
-//! and for what is folded `a_x` the total, `p_x` that of a block.
+//! Kernels without reductions are printed by [`super::c`]. Reductions are in `c_form/row_loops.rs`:
+//! there a tile is a row, or as many interleaved rows as a tile has. Names in the text: `v_x` the
+//! value of `%x` at an element or of a row, `t_x` an array of such, and for reductions `a_x` the
+//! total, `p_x` that of a block.
 
 mod asking_ahead;
 mod element_loops;
@@ -62,7 +62,7 @@ pub fn without_notes(text: &str) -> String {
     )
 }
 
-/// The function of a kernel that walks in some way, under a plan.
+/// The function of a kernel for a traversal and a plan.
 pub fn function(name: &str, kernel: &Kernel, traversal: &Traversal, plan: &Plan) -> String {
     if let Ok(nest) = build(kernel, traversal, plan) {
         return c::function(name, &nest);

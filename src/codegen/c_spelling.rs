@@ -41,8 +41,8 @@ pub fn applied(formula: &Expression, (computed, out): (DType, DType), operand: &
     let suffix = suffix(computed);
     let leaf = |expr: &Expr| match *expr {
         Expr::Operand(letter) => operand(letter),
-        Expr::Whole(n) => n.to_string(),
-        Expr::Real(x) => literal(Scalar::Float(x), computed),
+        Expr::Integer(n) => n.to_string(),
+        Expr::Float(x) => literal(Scalar::Float(x), computed),
         _ => String::new(),
     };
     let text = formula.expr.print(&leaf, &|function| format!("jo_{}{suffix}", function.name));

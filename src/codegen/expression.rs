@@ -222,9 +222,9 @@ pub enum Expr {
     /// An operand.
     Operand(char),
     /// An integer.
-    Whole(i64),
+    Integer(i64),
     /// A number with a point: it has the type of the computation.
-    Real(f64),
+    Float(f64),
     /// An operator with one operand.
     Unary(Unary, Box<Expr>),
     /// An operator with two.
@@ -252,14 +252,14 @@ impl Expr {
         let expr = reader.choice()?;
         match reader.peek() {
             "" => Ok(expr),
-            other => Err(format!("`{other}` behind an expression")),
+            other => Err(format!("unexpected `{other}` after an expression")),
         }
     }
 
     /// The parts that it consists of.
     pub fn parts(&self) -> &[Expr] {
         match self {
-            Expr::Operand(_) | Expr::Whole(_) | Expr::Real(_) | Expr::Typed(_) | Expr::Name(_) => &[],
+            Expr::Operand(_) | Expr::Integer(_) | Expr::Float(_) | Expr::Typed(_) | Expr::Name(_) => &[],
             Expr::Unary(_, of) | Expr::Cast(_, of) | Expr::Element(_, of) => std::slice::from_ref(of),
             Expr::Binary(_, two) => &two[..],
             Expr::Choice(three) => &three[..],
@@ -304,7 +304,7 @@ struct Printer<'a> {
 impl Printer<'_> {
     fn expr(&mut self, expr: &Expr) {
         match expr {
-            Expr::Operand(_) | Expr::Whole(_) | Expr::Real(_) | Expr::Typed(_) | Expr::Name(_) => {
+            Expr::Operand(_) | Expr::Integer(_) | Expr::Float(_) | Expr::Typed(_) | Expr::Name(_) => {
                 self.out += &(self.leaf)(expr);
             }
             // Formulas have none of these.
@@ -477,8 +477,8 @@ impl Reader {
                 let inner = self.choice()?;
                 self.expect(")").map(|()| inner)
             }
-            () if first.is_ascii_digit() && token.contains('.') => number(token).map(Expr::Real),
-            () if first.is_ascii_digit() => number(token).map(Expr::Whole),
+            () if first.is_ascii_digit() && token.contains('.') => number(token).map(Expr::Float),
+            () if first.is_ascii_digit() => number(token).map(Expr::Integer),
             () if first.is_ascii_lowercase() && self.takes("(") => self.call(token),
             () if first.is_ascii_alphabetic() && token.len() == 1 => Ok(Expr::Operand(first)),
             () => Err(format!("`{token}` where an operand is expected")),
@@ -636,8 +636,8 @@ mod tests {
     fn texts_are_printed_as_they_are_written() {
         let leaf = |expr: &Expr| match *expr {
             Expr::Operand(letter) => letter.to_string(),
-            Expr::Whole(n) => n.to_string(),
-            Expr::Real(x) => format!("{x:?}"),
+            Expr::Integer(n) => n.to_string(),
+            Expr::Float(x) => format!("{x:?}"),
             _ => String::new(),
         };
         for text in ALL.keys() {
@@ -666,7 +666,7 @@ mod tests {
         assert_eq!(why("wave(a)"), "there is no function `wave`");
         assert_eq!(why("exp(a, b)"), "`exp` of 2 operands");
         assert_eq!(why("(a + b"), "`` where `)` is expected");
-        assert_eq!(why("a b"), "`b` behind an expression");
+        assert_eq!(why("a b"), "unexpected `b` after an expression");
         assert_eq!(why("a ? b"), "`` where `:` is expected");
     }
 

@@ -1,23 +1,23 @@
 //! Plans: how the loops of a kernel run, as data that can be read, edited and searched.
 //!
-//! A [`Kernel`] says what is computed, a [`Traversal`] how its operands lie in memory, and a
-//! [`Plan`] what is free: how many points a tile has, which value begins a loop of its own, what
-//! waits in the memory of a result and what is computed again. [`choose`] holds the heuristics,
+//! A [`Kernel`] says what is computed, a [`Traversal`] the layout of its operands, and a
+//! [`Plan`] every free choice: the points of a tile, the values that begin a loop of their own, the
+//! values kept in the memory of a result and those computed again. [`choose`] holds the heuristics,
 //! with all constants in one [`Target`]; [`check`] says whether a plan is legal, or which loop and
 //! which value forbid it; [`Plan::print`] and [`PlanFile`] are its text:
 //!
 //! ```text
 //! group %y
-//!   direction inner                     as operands lie; not free
+//!   direction inner                     follows from the layout; not free
 //!   alone p                             %p begins a loop of its own
-//!   keep p in out0                      and waits in the memory of the first result
+//!   keep p in out0                      and is kept in the memory of the first result
 //!   phase 0 block 1024                  elements of a row that are reduced at a time
 //!   phase 1 block 256
 //!   phase 2 block 1024 ahead next-rows 131072
 //! ```
 //!
 //! To add a freedom: a field here, its default in [`choose`], its text in `print` and `set`, its
-//! condition in [`check`], and a question in [`super::loop_structure`] that the printers ask.
+//! condition in [`check`], and a query in [`super::loop_structure`] that printers call.
 
 mod legality;
 mod plan_text;
@@ -35,33 +35,33 @@ pub use plan_text::{Entry, PlanFile};
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
     /// Points in a tile: the buffers between its loops stay in the first level of cache, and
-    /// results that are streamed take turns with what is loaded. Measured with variants built for
-    /// the purpose: a streamed sum takes 1.4 times as long with bursts of 4 KiB as with 1, and 2.6
+    /// stores with non-temporal instructions alternate with loads. Measured with variants built for
+    /// the purpose: a sum stored so takes 1.4 times as long with bursts of 4 KiB as with 1, and 2.6
     /// times with 16. In the caches a tile of 4096 elements is no faster.
     pub tile: usize,
-    /// Rows side by side that are reduced at once: totals and what is computed of rows stay in the
-    /// first level of cache. A launch may ask for fewer, so that each thread has some.
+    /// Interleaved rows that are reduced at once: totals and values of rows stay in the first level
+    /// of cache. A launch may ask for fewer, so that each thread has some.
     pub columns: usize,
-    /// Rows that take turns: their pieces are a run of memory that is long enough for the processor
-    /// to see it coming.
+    /// Rows of a strided reduction that are reduced at once: their pieces are a run of memory that
+    /// is long enough for the hardware prefetcher.
     pub side: usize,
     /// Elements of a row that are reduced before they are merged into its total.
     pub block: usize,
-    /// The same where a loop over them is in stages, or sums floats.
+    /// The same where the loop over them is split into stages, or sums floats.
     pub short_block: usize,
-    /// Elements of each of several rows that are side by side.
+    /// Elements of each of several interleaved rows.
     pub rows: usize,
-    /// The same where only variances are reduced, which are looked at again where floats were not
+    /// The same where only variances are reduced: a second loop runs where floats were not exact
     /// enough.
     pub many_rows: usize,
-    /// And of them in the first block.
+    /// The same in the first block.
     pub few_rows: usize,
-    /// Rows side by side that are taken in turn inside of a loop.
+    /// Interleaved rows that an inner loop is unrolled over.
     pub together: usize,
-    /// Totals of an element from which on that is worth it: a single sum of rows that memory holds
-    /// waits for those, not for its totals.
+    /// Totals per element from which unrolling pays: a single sum is bound by memory, not by the
+    /// latency of its total.
     pub worth_together: usize,
-    /// Most steps of a loop that is worth it: what computes more does not wait for its totals.
+    /// Most steps of a loop for which unrolling pays: longer ones are not bound by that latency.
     pub most_steps_together: usize,
     /// Elements of a row that are kept if all rows share them: 16 KiB of floats.
     pub shared: usize,
@@ -71,10 +71,10 @@ pub struct Target {
     pub ahead: usize,
     /// The same for rows that are reduced, whose elements take less time.
     pub soon: usize,
-    /// So many elements of rows stay in the second level of cache until it is their turn.
+    /// Elements of rows that stay in the second level of cache until they are reduced.
     pub next_rows: usize,
-    /// So many loads are prefetched. More are followed better by the processor itself: the cell of
-    /// an LSTM, which has ten, takes 1.3 times as long if they are.
+    /// Most loads that are prefetched. The hardware prefetcher follows more of them better: an LSTM
+    /// cell, which has ten, takes 1.3 times as long with prefetches.
     pub few_loads: usize,
 }
 
@@ -105,7 +105,7 @@ pub enum Ahead {
     /// Nothing.
     #[default]
     Nothing,
-    /// What lies so many elements ahead, along rows or in following ones.
+    /// The elements at this distance, in the same row or in following ones.
     Elements(usize),
     /// The next row, if rows have at most so many elements.
     NextRow(usize),
@@ -116,11 +116,11 @@ pub enum Ahead {
 pub struct PhasePlan {
     /// Elements of a row that are reduced before they are merged into its total.
     pub block: usize,
-    /// The same for the first turn of a scan that is split between threads.
+    /// The same for the first phase of a scan that is split between threads.
     pub scan_block: usize,
     /// The size of the first block, after which a mean is known.
     pub first: usize,
-    /// Rows side by side that are taken at once.
+    /// Interleaved rows that a loop reduces at once.
     pub together: usize,
     /// The same in the second loop over a block.
     pub again: usize,
@@ -133,18 +133,18 @@ pub struct PhasePlan {
 pub struct Plan {
     /// The direction that it is for.
     pub direction: Direction,
-    /// Points of a tile along the innermost dimension, or rows side by side.
+    /// Points of a tile in the innermost dimension, or interleaved rows.
     pub tile: usize,
-    /// Rows side by side that a loop takes where results are streamed, or sums are floats.
+    /// Interleaved rows of a loop with non-temporal stores, or with sums of floats.
     pub part: usize,
-    /// Rows that take turns.
+    /// Rows of a strided reduction that are reduced at once.
     pub side: usize,
     /// Steps that begin a loop of their own.
     pub alone: BTreeSet<usize>,
-    /// Reductions and column reductions that are summed in a loop behind all others: with doubles
-    /// in the loop of an expensive step there would be half as many elements in a vector.
+    /// Reductions and column reductions that are summed in a loop after all others: with doubles in
+    /// the loop of an expensive step there would be half as many elements in a vector.
     pub apart: Vec<Aim>,
-    /// Steps that wait for a later phase in the memory of a store; others are computed again.
+    /// Steps that are kept in the memory of a store for a later phase; others are computed again.
     pub kept: BTreeMap<usize, usize>,
     /// Steps that are computed once for all rows.
     pub shared: BTreeSet<usize>,
@@ -189,7 +189,7 @@ impl Plan {
         Columns { all, kept: self.shared.clone() }
     }
 
-    /// A phase; what it has none of is as in the plainest plan.
+    /// A phase; one that the plan does not list has no choices.
     pub fn phase(&self, number: usize) -> PhasePlan {
         self.phases.get(number).cloned().unwrap_or_default()
     }
@@ -248,8 +248,8 @@ fn has_room(kernel: &Kernel, traversal: &Traversal, schedule: &Schedule, kept: (
         && !traversal.writes_rows(kernel, kept.1)
 }
 
-/// Whether what waits for a phase is read before anything of the phase is written over it: in one
-/// loop, which no other one follows.
+/// Whether a value kept for a phase is read before the phase overwrites it: its only loop reads
+/// each element before it writes it.
 fn reads_once(kernel: &Kernel, traversal: &Traversal, plan: &Plan, phase: usize) -> bool {
     let schedule = Schedule::new(kernel, traversal, plan);
     let aims = schedule.aims(kernel, traversal, phase);
@@ -269,7 +269,7 @@ fn summed_apart(loops: &Loops<'_>) -> Vec<Aim> {
     reduces.chain(stores).filter(|&aim| loops.computes_expensive(aim)).collect()
 }
 
-/// Whether a kernel computes for long.
+/// Whether a kernel is bound by computation.
 fn takes_long(kernel: &Kernel) -> bool {
     kernel.steps.iter().any(|step| step.formula.is_expensive)
 }
@@ -287,7 +287,7 @@ fn is_worth_streaming(loops: &Loops<'_>, store: usize, target: &Target) -> bool 
     may_be_streamed(kernel, traversal, store) && !has_time && !runs_along
 }
 
-/// Whether a store is one element behind the other, so that a buffer of them can be copied.
+/// Whether a store is contiguous, so that a buffer of its elements can be copied.
 fn may_be_streamed(kernel: &Kernel, traversal: &Traversal, store: usize) -> bool {
     let in_a_row = traversal.inner[kernel.loads.len() + store] == Inner::Unit;
     in_a_row && kernel.stores[store].column_reduction.is_none() && !traversal.writes_rows(kernel, store)
@@ -342,8 +342,8 @@ fn ahead(loops: &Loops<'_>, number: usize, aims: &[Aim], target: &Target) -> Ahe
     }
 }
 
-/// The last phase that computes for long behind the first one, in which rows come from memory; or
-/// else the last one, if there are several.
+/// The last compute-bound phase after the first one, which loads rows from memory; or else the last
+/// one, if there are several.
 fn phase_with_time(loops: &Loops<'_>) -> Option<usize> {
     let aims = |phase| loops.schedule.aims(loops.kernel, loops.traversal, phase);
     let takes_long = |phase: &usize| aims(*phase).into_iter().any(|aim| loops.computes_expensive(aim));

@@ -1,6 +1,6 @@
 //! What the loops of a kernel do under a plan: which reductions a loop computes, in which order,
-//! and what of them waits for whom. Nothing here chooses, and nothing prints:
-//! [`super::kernel_plan`] chooses with these questions, and printers ask the same ones.
+//! and on which of them others depend. Nothing here chooses or prints: [`super::kernel_plan`] and
+//! the printers call the same queries.
 
 use super::c_spelling::value_type;
 use super::kernel::{Direction, Inner, Kernel, Reduction, Source, Traversal};
@@ -15,27 +15,27 @@ use std::collections::BTreeSet;
 pub struct Phase {
     /// Its number.
     pub number: usize,
-    /// But for squares, which come behind.
+    /// Its aims without squares, which have a second loop.
     pub aims: Vec<Aim>,
     /// Squares of differences from means of blocks that are read twice.
     pub squares: Vec<Aim>,
-    /// Reductions with totals that elements are taken into.
+    /// Reductions with totals of their own, which elements are added to.
     pub own: Vec<usize>,
-    /// Means that go along with a variance have a total of their own, of the sums of its blocks: a
+    /// Means computed with a variance; each has a total of its own, of the sums of blocks, as a
     /// mean may be infinite.
     pub along: Vec<usize>,
-    /// What a variance has found when it is done.
+    /// Reductions whose results another reduction yields when it is finished.
     pub found: Vec<usize>,
 }
 
-/// In how many turns a launch is done, and how many places of eight bytes each part has for what it
-/// finds of a row.
+/// The phases of a launch, and the number of 8-byte slots in which each part leaves its state of a
+/// row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Turns {
-    /// Each is over when all parts are done.
-    pub turns: i64,
-    /// For each part of each row.
-    pub places: usize,
+pub struct LaunchPhases {
+    /// The number of phases; each ends when all parts have run.
+    pub phases: i64,
+    /// The slots of each part of each row.
+    pub slots: usize,
 }
 
 /// Whether rows of a kernel may be split between threads: not where it adds to column reductions,
@@ -50,8 +50,8 @@ pub fn can_be_split(kernel: &Kernel) -> bool {
     kernel.column_reductions.is_empty() && scan.len() <= 1 && (0..scan.len()).all(may_run)
 }
 
-/// Whether a scan may be computed in another order: sums that lose nothing, or digits that are not
-/// kept. Products may be too large or small on the way.
+/// Whether a scan may be computed in another order: integer sums, or sums in a wider type than the
+/// result. Intermediate products may overflow or underflow.
 pub fn is_reordered(op: ReduceOp, step: &super::kernel::Step) -> bool {
     op == ReduceOp::Sum && Monoid::of_scan(op, step).reordering != Reordering::Seen
 }
@@ -61,13 +61,13 @@ pub fn is_reordered(op: ReduceOp, step: &super::kernel::Step) -> bool {
 pub struct Loops<'k> {
     /// The kernel.
     pub kernel: &'k Kernel,
-    /// How it walks.
+    /// Its traversal.
     pub traversal: &'k Traversal,
     /// Its phases.
     pub schedule: Schedule,
     /// Its plan.
     pub plan: Plan,
-    /// Whether blocks of floats are summed in doubles, as floats were not enough.
+    /// Whether blocks of floats are summed in doubles, as floats were not exact enough.
     pub in_doubles: bool,
 }
 
@@ -78,10 +78,10 @@ impl<'k> Loops<'k> {
         Loops { kernel, traversal, schedule, plan: plan.clone(), in_doubles: false }
     }
 
-    /// What the launch of a kernel has to know; nothing where no rows are split.
-    pub fn turns(&self) -> Option<Turns> {
+    /// The phases and slots of a launch; `None` where no rows are split.
+    pub fn launch_phases(&self) -> Option<LaunchPhases> {
         let phases = self.schedule.phases;
-        self.is_split().then(|| Turns { turns: self.turn_of(phases), places: self.place_of(phases) })
+        self.is_split().then(|| LaunchPhases { phases: self.turn_of(phases), slots: self.place_of(phases) })
     }
 
     /// The loops over elements that some aims need.
@@ -107,7 +107,7 @@ impl<'k> Loops<'k> {
         }
     }
 
-    /// Whether rows are side by side in memory.
+    /// Whether rows are interleaved in memory.
     pub fn is_outer(&self) -> bool {
         self.traversal.direction == Direction::Outer
     }
@@ -116,7 +116,7 @@ impl<'k> Loops<'k> {
     pub fn planned(&self, number: usize, aims: &[Aim]) -> Phase {
         let reduces: Vec<usize> =
             aims.iter().filter_map(|aim| if let Aim::Reduce(k) = aim { Some(*k) } else { None }).collect();
-        // What another fold finds on its way needs no loop of its own.
+        // A result that another reduction yields needs no loop of its own.
         let led = |&k: &usize| self.leader(k).is_none_or(|leader| leader == k);
         let (own, others): (Vec<usize>, Vec<usize>) = reduces.into_iter().partition(led);
         let (found, along) = others.into_iter().partition(|&k| self.is_variance(k));
@@ -125,9 +125,9 @@ impl<'k> Loops<'k> {
         Phase { number, aims, squares, own, along, found }
     }
 
-    /// Whether a block is summed in floats. Of rows side by side a few floats are: arrays of
-    /// doubles would be read and written for each. And what is between 0 and 1, as the exponentials
-    /// of a softmax are, does not cancel: of 256 of them hardly a digit is lost.
+    /// Whether a block is summed in floats. Blocks of interleaved rows are: arrays of doubles would
+    /// be read and written for each element. And so are values between 0 and 1, such as the
+    /// exponentials of a softmax: they do not cancel, and 256 of them lose hardly a digit.
     pub fn sums_floats(&self, k: usize) -> bool {
         let reduction = &self.kernel.reductions[k];
         let is_float = value_type(reduction.input.to) == "float" && reduction.op == ReduceOp::Sum;
@@ -135,14 +135,14 @@ impl<'k> Loops<'k> {
         is_float && (self.is_outer() || matches!(reduction.input.source, Source::Step(step) if is_share(step)))
     }
 
-    /// Whether what an aim reads takes long to compute.
+    /// Whether an aim reads an expensive value.
     pub fn computes_expensive(&self, aim: Aim) -> bool {
         let phase = self.schedule.phase(source_of(self.kernel, aim));
         let is_expensive = |i: &usize| self.kernel.steps[*i].formula.is_expensive;
         self.schedule.steps(self.kernel, phase, &[aim]).iter().any(is_expensive)
     }
 
-    /// The state of a reduction. Extrema of rows side by side keep NaN in their total.
+    /// The state of a reduction. Extrema of interleaved rows keep NaN in their total.
     pub fn monoid(&self, k: usize) -> Monoid {
         Monoid::of(&self.kernel.reductions[k], !self.is_outer())
     }
@@ -176,14 +176,14 @@ impl<'k> Loops<'k> {
         self.is_variance(k) && !self.is_tried(k)
     }
 
-    /// Whether the loop over a block may be run again: it does nothing but sum in floats. Of rows
-    /// side by side one would be far out all but always.
+    /// Whether the loop over a block may be run again: it does nothing but sum in floats. With
+    /// interleaved rows almost every block would have a row that needs it.
     pub fn may_run_again(&self, phase: &Phase) -> bool {
         let only_sums = |aim: &Aim| matches!(*aim, Aim::Reduce(k) if self.is_tried(k));
         !self.is_outer() && !phase.aims.is_empty() && phase.aims.iter().all(only_sums)
     }
 
-    /// The variance that finds a mean, or another variance, on its way; a variance may lead itself.
+    /// The variance that also yields a mean or another variance; a variance may yield itself.
     pub fn leader(&self, k: usize) -> Option<usize> {
         let all = &self.kernel.reductions;
         let same = |other: &Reduction| {
@@ -194,8 +194,8 @@ impl<'k> Loops<'k> {
         leads.then(|| all.iter().position(same)).flatten()
     }
 
-    /// The means that a variance finds, which are summed: what is infinite would be no number the
-    /// other way.
+    /// The means computed with a variance from sums: updated element by element, a mean with an
+    /// infinity would be NaN.
     pub fn means_led_by(&self, k: usize) -> Vec<usize> {
         let all = &self.kernel.reductions;
         (0..all.len()).filter(|&mean| all[mean].op == ReduceOp::Mean && self.leader(mean) == Some(k)).collect()
@@ -211,12 +211,12 @@ impl<'k> Loops<'k> {
         self.stages_with_sums(&self.stages(phase, aims), aims)
     }
 
-    /// Sums of what takes long come behind all else.
+    /// Sums of expensive values come after all other aims.
     pub fn stages_with_sums(&self, stages: &Stages, aims: &[Aim]) -> usize {
         stages.count + usize::from(aims.iter().any(|aim| self.comes_last(*aim)))
     }
 
-    /// Whether a loop of its own, behind all others, is for an aim. A variance that is summed in
+    /// Whether an aim has a loop of its own, after all others. A variance that is summed in
     /// floats has none.
     pub fn comes_last(&self, aim: Aim) -> bool {
         let in_floats = matches!(aim, Aim::Reduce(k) if self.is_summed_in_floats(k));
@@ -250,7 +250,7 @@ impl<'k> Loops<'k> {
         accesses.into_iter().collect()
     }
 
-    /// Column reductions of which a loop adds to one element: it does so in a variable.
+    /// Column reductions of which a loop adds to one element: it adds in a variable.
     pub fn invariant_sums(&self, aims: &[Aim]) -> Vec<usize> {
         let is_invariant = |k: &usize| {
             let access = self.kernel.loads.len() + k;
@@ -260,9 +260,9 @@ impl<'k> Loops<'k> {
         stores.filter(is_invariant).collect()
     }
 
-    /// The type of that variable: of a part of a row, sixteen floats in each place of a vector, it
-    /// is a float, as it is for sums of rows side by side. With doubles in the loop the gradient of
-    /// the overlap of boxes takes 1.5 times as long.
+    /// The type of that variable: float for a part of a row, which is sixteen floats per vector
+    /// lane, and for sums of interleaved rows. With doubles in the loop the gradient of the overlap
+    /// of boxes takes 1.5 times as long.
     pub fn column_reduction_type(&self, k: usize) -> &'static str {
         let column_reduction = self.kernel.stores[k].column_reduction.map(|at| &self.kernel.column_reductions[at]);
         match column_reduction.map(|column_reduction| value_type(column_reduction.input.to)) {
@@ -276,7 +276,7 @@ impl<'k> Loops<'k> {
         self.traversal.direction == Direction::Split
     }
 
-    /// The first turn of a phase.
+    /// The first phase of a launch for a phase of the kernel.
     pub fn turn_of(&self, phase: usize) -> i64 {
         let turns = |phase: usize| {
             let writes = |k: usize| {
@@ -290,7 +290,7 @@ impl<'k> Loops<'k> {
         (0..phase).map(turns).sum()
     }
 
-    /// The first place that a phase has.
+    /// The first slot of a phase.
     pub fn place_of(&self, phase: usize) -> usize {
         let places = |phase: usize| {
             let aims = self.schedule.aims(self.kernel, self.traversal, phase);
@@ -301,7 +301,7 @@ impl<'k> Loops<'k> {
         (0..phase).map(places).sum()
     }
 
-    /// The scan that loops with these aims compute.
+    /// The scan that the loops for these aims compute.
     pub fn scan_in(&self, phase: usize, aims: &[Aim]) -> Option<usize> {
         self.schedule.steps(self.kernel, phase, aims).into_iter().find(|&i| self.kernel.steps[i].scan.is_some())
     }
@@ -311,8 +311,8 @@ impl<'k> Loops<'k> {
         self.traversal.direction == Direction::Strided
     }
 
-    /// How many elements the buffer has that a store goes through when it is streamed; none where
-    /// it never is.
+    /// The number of elements of the buffer of a store with non-temporal stores; `None` where it
+    /// has none.
     pub fn streamed(&self, store: usize) -> Option<usize> {
         let blocks = || self.plan.phases.iter().map(|phase| phase.block).max().unwrap_or(0);
         let size = match self.traversal.direction {
@@ -323,7 +323,7 @@ impl<'k> Loops<'k> {
         self.plan.streamed.contains(&store).then_some(size)
     }
 
-    /// Whether any store may be streamed.
+    /// Whether any store may be non-temporal.
     pub fn streams(&self) -> bool {
         (0..self.kernel.stores.len()).any(|store| self.streamed(store).is_some())
     }

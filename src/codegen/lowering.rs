@@ -147,6 +147,10 @@ pub fn lower(section: &Graph, group: &str, arguments: &[Argument], release: (u32
     if lowering.kernel.has_scan() && lowering.kernel.has_arg_reductions() {
         return refuse("argmax or argmin together with scans: finding an element takes a second loop over its row");
     }
+    if lowering.kernel.reductions.is_empty() && !lowering.kernel.column_reductions.is_empty() {
+        // The unread one determines which dimensions a row has, and leaves no loop over rows.
+        return refuse("a reduction whose result is not read, next to one over other dimensions; `dce` removes it");
+    }
     lowering.kernel.operations = operations(&lowering.kernel);
     Ok(lowering.kernel)
 }

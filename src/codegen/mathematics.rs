@@ -337,7 +337,7 @@ pub fn evaluate(
         }
         Expr::Inner(name, operands) => call(name, &values(operands)?),
         Expr::Call(called, operands) => call(&function(called.name), &values(operands)?),
-        Expr::Operand(_) | Expr::Whole(_) | Expr::Real(_) | Expr::Name(_) => leaf(expr),
+        Expr::Operand(_) | Expr::Integer(_) | Expr::Float(_) | Expr::Name(_) => leaf(expr),
     }
 }
 

@@ -14,9 +14,9 @@
 //!
 //! So far there are nests of kernels without reductions; [`build`](build::build) refuses others.
 //!
-//! A transformation of nests changes the plan and not the statements: add the freedom to
-//! [`super::kernel_plan`], and let `build` ask for it. [`verify`](verification::verify) then checks what
-//! comes out, and the executor says what it computes.
+//! A transformation of nests changes the plan and not the statements: add the choice to
+//! [`super::kernel_plan`], and let `build` read it. [`verify`](verification::verify) then checks
+//! the nest, and the executor runs it.
 
 pub mod build;
 pub mod nest_execution;
@@ -32,7 +32,7 @@ use std::fmt::{self, Write};
 /// How the iterations of a loop run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bind {
-    /// One after the other.
+    /// Sequentially.
     Serial,
     /// In parallel: ranges of them are shares of a launch.
     Worker,
@@ -79,9 +79,9 @@ pub enum Origin {
     /// A constant.
     Constant(Scalar),
     /// A floating-point operand of the group.
-    Real(usize),
+    Float(usize),
     /// An integer operand of the group.
-    Whole(usize),
+    Integer(usize),
 }
 
 /// A value, converted.
@@ -142,7 +142,7 @@ pub enum Stmt {
     },
     /// The end of a tile of a result that may be written with non-temporal stores.
     Flush(usize),
-    /// Asks for what these accesses read so many elements later.
+    /// Prefetches the elements that these accesses read so many elements later.
     Prefetch {
         /// The accesses.
         accesses: Vec<usize>,
@@ -254,12 +254,12 @@ impl fmt::Display for Nest {
         }
         for access in &self.accesses {
             let (name, ty) = (&access.name, access.dtype.name());
-            let lies = match access.inner {
-                Inner::Broadcast => "the same for all points of a row",
-                Inner::Unit => "one element behind the other",
+            let layout = match access.inner {
+                Inner::Broadcast => "broadcast along rows",
+                Inner::Unit => "contiguous",
                 Inner::Strided => "strided",
             };
-            writeln!(f, "  {} {name}: {ty}, {lies}", if access.is_written { "writes" } else { "reads" })?;
+            writeln!(f, "  {} {name}: {ty}, {layout}", if access.is_written { "writes" } else { "reads" })?;
         }
         let mut out = String::new();
         self.stmts(&mut out, 2, &self.body);
@@ -330,8 +330,8 @@ impl Nest {
                 let found = operands.iter().find(|(own, _)| *own == letter);
                 found.map_or(String::new(), |(_, operand)| self.operand(operand))
             }
-            Expr::Whole(n) => n.to_string(),
-            Expr::Real(x) => format!("{x:?}"),
+            Expr::Integer(n) => n.to_string(),
+            Expr::Float(x) => format!("{x:?}"),
             _ => String::new(),
         };
         formula.expr.print(&leaf, &|function| function.name.to_owned())
@@ -343,8 +343,8 @@ impl Nest {
             Origin::Constant(Scalar::Int(n)) => return n.to_string(),
             Origin::Constant(Scalar::Float(x)) => return format!("{x:?}"),
             Origin::Constant(scalar) => return format!("{}", scalar.real()),
-            Origin::Real(k) => format!("real{k}"),
-            Origin::Whole(k) => format!("whole{k}"),
+            Origin::Float(k) => format!("real{k}"),
+            Origin::Integer(k) => format!("whole{k}"),
         };
         match operand.from == operand.to {
             true => name,

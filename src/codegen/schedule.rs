@@ -2,7 +2,8 @@
 //! each fold that waits for another, and within those one transcendental function to a loop.
 //!
 //! ```text
-//! softmax:  phase 0  m = largest(x)                                      | for each row, over its elements
+//! softmax:  phase 0  m = largest(x)                                      | for each row, over its
+//! elements
 //!           phase 1  p = exp(x - m), s = sum(p); p is carried to phase 2 | again
 //!           phase 2  r = 1 / s                                           | once for a row
 //!                    y = p * r                                           | again
@@ -45,8 +46,8 @@ impl Stages {
 }
 
 /// Stages some of the steps of a kernel: those that a plan has alone begin a loop of their own,
-/// others are done as late as possible, beside their first reader. A scan is alone in its loop,
-/// with a loop before and one behind for all else, which may be empty.
+/// others are done as late as possible, in the loop of their first reader. A scan is alone in its
+/// loop, with a loop before and one after for all else, which may be empty.
 pub fn stages(kernel: &Kernel, steps: &BTreeSet<usize>, alone: &BTreeSet<usize>) -> Stages {
     let runs = |i: usize| kernel.steps[i].scan.is_some();
     let mut stages = Stages::default();
@@ -120,7 +121,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Of a kernel that walks in some way, under a plan.
+    /// The schedule of a kernel for a traversal and a plan.
     pub fn new(kernel: &Kernel, traversal: &Traversal, plan: &Plan) -> Schedule {
         let mut schedule = Schedule {
             of_row: Vec::new(),

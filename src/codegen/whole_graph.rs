@@ -33,7 +33,7 @@ pub struct Planned {
     pub outputs: String,
     /// The kernel.
     pub kernel: Kernel,
-    /// How its operands lie.
+    /// The layout of its operands.
     pub traversal: Traversal,
     /// The plan that heuristics choose.
     pub plan: Plan,

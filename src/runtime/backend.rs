@@ -453,7 +453,7 @@ impl CpuBackend {
     fn nest(&self, wanted: &Wanted) -> Result<Rc<Compiled>, String> {
         let nest = build(&wanted.kernel, &wanted.traversal, &wanted.plan)?;
         verify(&nest).map_err(|why| format!("its nest is wrong: {why}"))?;
-        Ok(Rc::new(Compiled { code: Code::Nest(nest), tile: wanted.plan.tile(), turns: None }))
+        Ok(Rc::new(Compiled { code: Code::Nest(nest), tile: wanted.plan.tile(), phases: None }))
     }
 
     /// A kernel with its plan: that of the file, if it has one for the group, or the usual one.
@@ -523,7 +523,7 @@ impl CpuBackend {
             let compiled = Compiled {
                 code: Code::Function(library.kernel(name)?, library.clone()),
                 tile: wanted.plan.tile(),
-                turns: Loops::new(&wanted.kernel, &wanted.traversal, &wanted.plan).turns(),
+                phases: Loops::new(&wanted.kernel, &wanted.traversal, &wanted.plan).launch_phases(),
             };
             self.by_text.borrow_mut().insert(wanted.text.clone(), Rc::new(compiled));
         }

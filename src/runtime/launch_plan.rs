@@ -10,7 +10,7 @@ use super::division::Known;
 use super::geometry::{Geometry, View};
 use super::loading::{Away, Function, Loaded};
 use crate::codegen::kernel::{Direction, Kernel};
-use crate::codegen::loop_structure::Turns;
+use crate::codegen::loop_structure::LaunchPhases;
 use crate::codegen::lowering::Argument;
 use crate::codegen::nest::Nest;
 use crate::interpreter::IValue;
@@ -46,7 +46,7 @@ pub struct Compiled {
     /// Points of a tile along the innermost dimension.
     pub tile: Option<usize>,
     /// The phases of a split reduction.
-    pub turns: Option<Turns>,
+    pub phases: Option<LaunchPhases>,
 }
 
 /// What a launch runs.

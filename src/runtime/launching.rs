@@ -2,7 +2,7 @@
 
 use super::loading::{Arguments, Away, Function, Part};
 use super::thread_pool::share_out;
-use crate::codegen::loop_structure::Turns;
+use crate::codegen::loop_structure::LaunchPhases;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -33,11 +33,11 @@ pub(super) fn shared_out(
 
 /// Runs a split reduction, each part on a thread of its own, phase by phase. Each part gets its
 /// index, and the memory for the partial results of all parts.
-pub(super) fn in_turns(function: Function, arguments: &Arguments<'_>, rows: i64, parts: usize, turns: Turns) {
-    let mut places = vec![0_f64; rows as usize * parts * turns.places];
+pub(super) fn in_phases(function: Function, arguments: &Arguments<'_>, rows: i64, parts: usize, of: LaunchPhases) {
+    let mut places = vec![0_f64; rows as usize * parts * of.slots];
     let found = places.as_mut_ptr().expose_provenance();
     let kept = Arc::new(Kept::new(arguments));
-    for turn in 0..turns.turns {
+    for turn in 0..of.phases {
         let kept = kept.clone();
         share_out(parts, parts, move |part| {
             let part = Some(Part { turn, part: part as i64, parts: parts as i64, found });

@@ -36,13 +36,13 @@ type Entry = unsafe extern "C" fn(*const KernelArgs);
 /// The part of a call in a split reduction.
 #[derive(Clone, Copy, Debug)]
 pub struct Part {
-    /// Which turn of the launch it is.
+    /// The phase of the launch.
     pub turn: i64,
     /// The index of the part.
     pub part: i64,
     /// The number of parts.
     pub parts: i64,
-    /// The address of what all parts leave for the next turn.
+    /// The address of the states that all parts leave for the next phase.
     pub found: usize,
 }
 
@@ -143,8 +143,8 @@ impl Function {
     /// or write stored memory meanwhile, and no two points may store to the same element, except
     /// for accumulators of column reductions, which are only added to. In a split reduction `found`
     /// must be the address of as many places for each part of each row as
-    /// [`crate::codegen::loop_structure::Turns`] gives, and no two calls of a phase may be for the
-    /// same part.
+    /// [`crate::codegen::loop_structure::LaunchPhases`] gives, and no two calls of a phase may be
+    /// for the same part.
     pub unsafe fn run(self, arguments: &Arguments<'_>, begin: i64, end: i64) {
         let rank = arguments.shape.len();
         debug_assert!(arguments.strides.len() <= rank * arguments.data.len());

@@ -17,15 +17,15 @@ const SECTIONS: [&str; 5] = [
   %s : Tensor = aten::sigmoid(%x)
   %m : Tensor = aten::mul(%t, %s)
   %y : Tensor = aten::exp(%m)",
-    // Rows along memory: what waits, and sums of floats.
+    // Inner reductions: kept values, and sums of floats.
     "%y : Tensor = aten::softmax(%x, %one, %none)",
-    // Variances, and means beside them.
+    // Variances, with and without means.
     "%v : Tensor = aten::var(%x, %dims, %no, %yes)
   %m : Tensor = aten::mean(%x, %dims, %yes, %none)
   %c : Tensor = aten::sub(%x, %m, %one)
   %e : Tensor = aten::exp(%c)
   %y : Tensor = aten::mul(%e, %v)",
-    // Rows side by side.
+    // Outer reductions.
     "%m : Tensor = aten::mean(%x, %outer, %yes, %none)
   %v : Tensor = aten::var(%x, %outer, %no, %yes)
   %c : Tensor = aten::sub(%x, %m, %one)

@@ -3,7 +3,7 @@
 use super::destinations::{Destination, Totals};
 use super::executing::LaunchMemory;
 use super::launch_plan::{Code, Plan, touched};
-use super::launching::{in_turns, shared_out};
+use super::launching::{in_phases, shared_out};
 use super::loading::Arguments;
 use crate::codegen::kernel::{Load, Made, Outcome};
 use crate::codegen::kernel_plan::TARGET;
@@ -119,8 +119,8 @@ impl Prepared {
             away: self.plan.away,
             part: None,
         };
-        if let Some(turns) = compiled.turns {
-            in_turns(function, &arguments, geometry.tiles(None), self.plan.threads, turns);
+        if let Some(phases) = compiled.phases {
+            in_phases(function, &arguments, geometry.tiles(None), self.plan.threads, phases);
             return Ok(true);
         }
         let apart: SmallVec<[(usize, usize); 4]> =

@@ -466,8 +466,8 @@ impl Writer<'_> {
     fn expression(&self, expr: &Expr, ty: &str, name: &dyn Fn(char) -> Option<String>) -> String {
         let leaf = |leaf: &Expr| match *leaf {
             Expr::Operand(letter) => name(letter).unwrap_or_default(),
-            Expr::Whole(n) => n.to_string(),
-            Expr::Real(x) => literal(Scalar::Float(x), DType::Double),
+            Expr::Integer(n) => n.to_string(),
+            Expr::Float(x) => literal(Scalar::Float(x), DType::Double),
             _ => String::new(),
         };
         let suffix = if ty == "float" { "f" } else { "" };

@@ -1,16 +1,16 @@
-//! Which plans are legal: those under which a kernel computes the same, but for the order in which
-//! floats are summed.
+//! Which plans are legal: those under which a kernel computes the same results, up to the order in
+//! which floats are summed.
 
 use super::{Plan, has_room, may_be_streamed, name_of_aim, reads_once};
 use crate::codegen::kernel::{Direction, Kernel, Source, Traversal};
 use crate::codegen::loop_structure::Loops;
 use crate::codegen::schedule::{Aim, Schedule};
 
-/// Tiles are whole lines of caches.
+/// Tiles are whole cache lines.
 const LINE: usize = 64;
 /// The largest tile, block or part: buffers are on the stack, and sums of floats lose digits.
 const MOST: usize = 4096;
-/// The most rows that are taken at once: their loop is unrolled.
+/// Most rows that a loop reduces at once: it is unrolled.
 const MOST_TOGETHER: usize = 16;
 
 /// Whether a plan is legal for a kernel.
@@ -26,14 +26,12 @@ pub fn check(kernel: &Kernel, traversal: &Traversal, plan: &Plan) -> Result<(), 
     shared(kernel, traversal, plan)?;
     kept(kernel, traversal, plan)?;
     for &store in &plan.streamed {
-        // A streamed result has a buffer of one tile in place of its memory.
+        // A result with non-temporal stores is computed in a buffer of one tile, not in its memory.
         if let Some((&step, _)) = plan.kept.iter().find(|&(_, &taken)| taken == store) {
             return Err(format!("stream out{store}: {} is kept there", &kernel.steps[step].name[2..]));
         }
         if !may_be_streamed(kernel, traversal, store) {
-            return Err(format!(
-                "stream out{store}: its elements are not one behind the other, or there is one for a row"
-            ));
+            return Err(format!("stream out{store}: its elements are not contiguous, or it has one element per row"));
         }
     }
     let loops = Loops::new(kernel, traversal, plan);
@@ -80,7 +78,7 @@ fn shared(kernel: &Kernel, traversal: &Traversal, plan: &Plan) -> Result<(), Str
     }
 }
 
-/// What waits in the memory of a result must fit there, and be read before the result is written.
+/// A value kept in the memory of a result must fit there, and be read before the result is written.
 fn kept(kernel: &Kernel, traversal: &Traversal, plan: &Plan) -> Result<(), String> {
     let without = Plan { kept: Default::default(), ..plan.clone() };
     let schedule = Schedule::new(kernel, traversal, &without);
@@ -93,7 +91,7 @@ fn kept(kernel: &Kernel, traversal: &Traversal, plan: &Plan) -> Result<(), Strin
             return why("no later phase reads it");
         };
         if plan.kept.iter().any(|(&other, &taken)| other != step && taken == store) {
-            return why("another value waits there");
+            return why("another value is kept there");
         }
         if !has_room(kernel, traversal, &schedule, (step, store), last) {
             return why("it has another type or size, or is written before");
@@ -114,7 +112,7 @@ fn apart(loops: &Loops<'_>) -> Result<(), String> {
             _ => false,
         };
         if !accumulates {
-            return Err(format!("apart {}: it is no sum in doubles", &name_of_aim(loops.kernel, aim)[2..]));
+            return Err(format!("apart {}: it is not a sum in doubles", &name_of_aim(loops.kernel, aim)[2..]));
         }
     }
     Ok(())
@@ -138,7 +136,7 @@ fn phase(loops: &Loops<'_>, number: usize) -> Result<(), String> {
         let why = match rows {
             1 => continue,
             2..=MOST_TOGETHER if is_outer => loops.keeps_rows_apart(number, aims),
-            2..=MOST_TOGETHER => Some("rows are not side by side"),
+            2..=MOST_TOGETHER => Some("rows are not interleaved"),
             _ => return Err(format!("phase {number}: {what} {rows}: it must be from 1 to {MOST_TOGETHER}")),
         };
         if let Some(why) = why {

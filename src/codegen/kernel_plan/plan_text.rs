@@ -24,7 +24,7 @@ pub struct Entry {
 const WORDS: [&str; 10] = ["direction", "tile", "part", "side", "alone", "apart", "keep", "share", "stream", "phase"];
 
 impl PlanFile {
-    /// Reads a file. Text behind `#` is a comment.
+    /// Reads a file. Text after `#` is a comment.
     ///
     /// # Errors
     /// The line, and what is wrong with it.
@@ -49,7 +49,7 @@ impl PlanFile {
                 (Some(word), Some(entry)) if WORDS.contains(&word) => entry.lines.push((number, words)),
                 (Some(word), Some(_)) => {
                     let known = WORDS.join(", ");
-                    return Err(format!("line {number}: `{word}` is no setting; these are: {known}"));
+                    return Err(format!("line {number}: `{word}` is not a setting; expected one of: {known}"));
                 }
                 (Some(_), None) => return Err(format!("line {number}: a setting before the first `group`")),
             }
@@ -87,13 +87,13 @@ impl Entry {
             set(&mut plan, kernel, words).map_err(|why| format!("line {number}: {why}"))?;
         }
         check(kernel, traversal, &plan)?;
-        // Rows that are split between threads run along memory, as others do.
+        // Split reductions have the loops of inner ones.
         plan.direction = traversal.direction;
         Ok(plan)
     }
 }
 
-/// Sets what a line says.
+/// Applies a line.
 fn set(plan: &mut Plan, kernel: &Kernel, words: &[String]) -> Result<(), String> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words[..] {
@@ -124,7 +124,7 @@ fn set(plan: &mut Plan, kernel: &Kernel, words: &[String]) -> Result<(), String>
     Ok(())
 }
 
-/// Sets a phase: what its line leaves out it does not do, and blocks have one size.
+/// Applies a line of a phase. Settings that it leaves out are off, and all blocks have one size.
 fn set_phase(plan: &mut Plan, at: usize, settings: &[&str]) -> Result<(), String> {
     let phases = plan.phases.len();
     let Some(phase) = plan.phases.get_mut(at) else {
@@ -147,7 +147,7 @@ fn set_phase(plan: &mut Plan, at: usize, settings: &[&str]) -> Result<(), String
                     "together" => phase.together = n,
                     "again" => phase.again = n,
                     "ahead" => phase.ahead = Ahead::Elements(n),
-                    other => return Err(format!("`{other}` is no setting of a phase")),
+                    other => return Err(format!("`{other}` is not a setting of a phase")),
                 }
                 after
             }
@@ -163,18 +163,18 @@ fn number(text: &str) -> Result<usize, String> {
 
 fn step(kernel: &Kernel, name: &str) -> Result<usize, String> {
     let found = kernel.steps.iter().position(|step| &step.name[2..] == name);
-    found.ok_or_else(|| format!("the group computes no `{name}`"))
+    found.ok_or_else(|| format!("the group does not compute `{name}`"))
 }
 
 fn store(kernel: &Kernel, name: &str) -> Result<usize, String> {
     let found = (0..kernel.stores.len()).find(|k| name == format!("out{k}"));
-    found.ok_or_else(|| format!("the group stores no `{name}`"))
+    found.ok_or_else(|| format!("the group does not store `{name}`"))
 }
 
 fn aim(kernel: &Kernel, name: &str) -> Result<Aim, String> {
     match kernel.reductions.iter().position(|reduction| &reduction.name[2..] == name) {
         Some(k) => Ok(Aim::Reduce(k)),
-        None => store(kernel, name).map(Aim::Store).map_err(|_| format!("the group reduces to no `{name}`")),
+        None => store(kernel, name).map(Aim::Store).map_err(|_| format!("the group has no reduction `{name}`")),
     }
 }
 

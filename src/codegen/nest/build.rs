@@ -90,7 +90,7 @@ impl Builder<'_> {
     }
 
     /// Computes what all rows share, such as the areas of boxes that are compared with many others,
-    /// in front of the loop over tiles:
+    /// before the loop over tiles:
     ///
     /// ```text
     /// buffer t_b: 4096 of Float, for a row
@@ -258,8 +258,8 @@ impl Builder<'_> {
             Source::Load(k) => Origin::Value(k),
             Source::Step(i) => Origin::Value(self.step(i)),
             Source::Constant(scalar) => Origin::Constant(scalar),
-            Source::Float(k) => Origin::Real(k),
-            Source::Integer(k) => Origin::Whole(k),
+            Source::Float(k) => Origin::Float(k),
+            Source::Integer(k) => Origin::Integer(k),
             // Nests of kernels with reductions are not built.
             Source::Reduced(_) => Origin::Constant(crate::tensor::Scalar::Int(0)),
         }

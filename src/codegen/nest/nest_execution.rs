@@ -145,8 +145,8 @@ impl Machine<'_> {
                         let (_, operand) = found.ok_or_else(|| format!("there is no operand {letter}"))?;
                         self.operand(operand)
                     }
-                    Expr::Whole(n) => Ok(literal(Scalar::Int(n), DType::Int)),
-                    Expr::Real(x) => Ok(literal(Scalar::Float(x), *computed)),
+                    Expr::Integer(n) => Ok(literal(Scalar::Int(n), DType::Int)),
+                    Expr::Float(x) => Ok(literal(Scalar::Float(x), *computed)),
                     _ => Err("a formula has no such part".to_owned()),
                 };
                 let suffix = suffix(*computed);
@@ -166,8 +166,8 @@ impl Machine<'_> {
         match origin {
             Origin::Value(value) => self.values[value],
             Origin::Constant(scalar) => literal(scalar, dtype),
-            Origin::Real(k) => Number::Double(self.space.reals[k]),
-            Origin::Whole(k) => Number::Long(self.space.wholes[k]),
+            Origin::Float(k) => Number::Double(self.space.reals[k]),
+            Origin::Integer(k) => Number::Long(self.space.wholes[k]),
         }
     }
 

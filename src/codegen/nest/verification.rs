@@ -96,7 +96,7 @@ impl Verifier<'_> {
         self.nest.place(place)
     }
 
-    /// What a loop computes is not known behind it, but what it fills is.
+    /// Values of a loop are undefined after it; buffers that it fills stay.
     fn enter(&mut self, all: &For) -> Result<(), String> {
         let outside = self.loops.iter().find(|outer| outer.0.tile().is_some() == all.axis.tile().is_some());
         if outside.is_some() {
@@ -121,8 +121,8 @@ impl Verifier<'_> {
         let nest = self.nest;
         let is_there = match operand.origin {
             Origin::Value(value) => self.known.values.contains(&value),
-            Origin::Real(k) => k < nest.reals,
-            Origin::Whole(k) => k < nest.wholes,
+            Origin::Float(k) => k < nest.reals,
+            Origin::Integer(k) => k < nest.wholes,
             Origin::Constant(_) => true,
         };
         match (is_there, operand.origin) {

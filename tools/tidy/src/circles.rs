@@ -43,7 +43,7 @@ pub fn check(tree: &Tree) -> Vec<String> {
             let circle: Vec<&str> = around(files, stem);
             let is_known =
                 |(known, stems): &(&str, &[&str])| known == folder && circle.iter().all(|s| stems.contains(s));
-            // Each circle is told once, at its first file.
+            // Each circle is reported once, at its first file.
             if circle.len() > 1 && circle[0] == *stem && !KNOWN.iter().any(is_known) {
                 wrong.push(format!("{folder}/{stem}.rs:1: these files use each other: {}", circle.join(", ")));
             }

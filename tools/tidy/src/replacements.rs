@@ -8,10 +8,10 @@
 //! ```
 //!
 //! A site has a name, one line that says what goes wrong, an anchor and mutants. The anchor is text
-//! of the source that occurs once, blanks and line breaks aside; `<|…|>` marks the expression that
-//! is replaced. In a replacement `<||>` is the marked expression. A replacement may go on in lines
-//! of four blanks. Where nothing is marked, `<||>`, a statement is inserted, or any text in which
-//! `$on` is the condition that the mutant is active:
+//! of the source that occurs once, whatever its blanks and line breaks; `<|…|>` marks the
+//! expression that is replaced. In a replacement `<||>` is the marked expression. A replacement may
+//! go on in lines of four blanks. Where nothing is marked, `<||>`, a statement is inserted, or any
+//! text in which `$on` is the condition that the mutant is active:
 //!
 //! ```text
 //! site types.tuple: a tuple of tensors is mutable

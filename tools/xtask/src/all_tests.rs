@@ -1,6 +1,6 @@
 //! `cargo xtask test`: all tests of the workspace, with the total at the end.
 //!
-//! `cargo test` runs a program after the other and tells the figures of each; that of the lit suite
+//! `cargo test` runs one program after the other and reports the figures of each; the lit suite
 //! counts files.
 
 use anyhow::{Context, Result, bail};
@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// What programs of tests have told.
+/// The results of test programs.
 #[derive(Debug, Default, PartialEq)]
 struct Tally {
     programs: u64,

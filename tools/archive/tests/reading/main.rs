@@ -1,5 +1,5 @@
 //! Reads archives that real releases saved, hostile ones, and mutants of both.
-#![allow(clippy::print_stdout, reason = "a test tells its figures")]
+#![allow(clippy::print_stdout, reason = "a test reports its figures")]
 #![allow(clippy::type_complexity, reason = "records of archives are lists of names and bytes")]
 
 mod fixtures;

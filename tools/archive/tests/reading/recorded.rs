@@ -1,5 +1,6 @@
-//! Archives of nine releases against what PyTorch said of them; hostile ones against what a strict
-//! reader must say. They are in the folder that `JITOPT_CORPUS` names, not in this repository.
+//! Archives of nine releases against what PyTorch recorded of them; hostile ones against what a
+//! strict reader must say. They are in the folder that `JITOPT_CORPUS` names, not in this
+//! repository.
 
 use crate::archives;
 use crate::sha256::sha256;

@@ -38,8 +38,8 @@ const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../src/interpret
 const TITLE: &str = "\
 # Which operators run on which element types
 
-`cargo xtask bless` writes this file, and `tools/opt/tests/suite/coverage_matrix.rs` checks it. Each line is
-an operator kind with a kernel. Each letter stands for an element type, in this order:
+`cargo xtask bless` writes this file, `tools/opt/tests/suite/coverage_matrix.rs` checks it. Each
+line is an operator kind with a kernel. Each letter stands for an element type, in this order:
 
     bool  u8 i8 i16 i32 i64  f16 bf16 f32 f64  c64 c128
 
@@ -334,7 +334,7 @@ fn document(tried: &BTreeMap<&'static str, Tried>, matched: &Matched) -> String 
     let (met, runs, refused, not) = (sum('M'), sum('r'), sum('-'), sum('.'));
     let _ = write!(
         text,
-        "```\n\n{lines} kinds, {with} of them matched for some type. Of {} pairs of kind and type {met} are matched, \
+        "```\n\n{lines} kinds, {with} of them matched for some type.\nOf {} pairs of kind and type {met} match, \
          {runs} more run, {refused} are refused, {not} were not tried.\n",
         met + runs + refused + not
     );

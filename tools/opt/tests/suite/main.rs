@@ -1,5 +1,5 @@
 //! The tests of the whole tool, one module each, in one program: a program links the whole tool,
-//! and the modules' long tests run beside each other.
+//! and the modules' long tests run in parallel.
 //!
 //! `cargo test -p jitopt --test suite random_groups` runs one of them.
 

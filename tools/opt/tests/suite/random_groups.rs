@@ -19,7 +19,8 @@
 //! AddressSanitizer, kernels run under it with its library preloaded:
 //!
 //! ```text
-//! LD_PRELOAD=$(gcc -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 CC='gcc -fsanitize=address' cargo test --test suite random_groups
+//! LD_PRELOAD=$(gcc -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 \
+//!     CC='gcc -fsanitize=address' cargo test --test suite random_groups
 //! ```
 
 #![allow(clippy::print_stdout, reason = "figures are for those who ask with --nocapture")]

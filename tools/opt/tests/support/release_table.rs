@@ -97,11 +97,11 @@ const HEAD: &str = "\
 
 What PyTorch 1.0.1 to 2.9.1 printed: plain graphs, plans of executors (`-profiling`, `-legacy`),
 graphs out of logs (`logs-`), and graphs before and after a pass of that release.
-`JITOPT_CORPUS=FOLDER cargo test --test suite recorded_passes` computes this table and compares it with
-this file, `JITOPT_BLESS=1` writes it. A graph counts as back when it is printed byte for byte as it
-was read, and as verified when the verifier finds no error. A pass result is the same when only
-names and legal order differ. `inline` cannot be compared where the graphs of the callees were not
-recorded.
+`JITOPT_CORPUS=FOLDER cargo test --test suite recorded_passes` computes this table and compares it
+with this file, `JITOPT_BLESS=1` writes it. A graph counts as back when it is printed byte for byte
+as it was read, and as verified when the verifier finds no error. A pass result is the same when
+only names and legal order differ. `inline` cannot be compared where the graphs of the callees were
+not recorded.
 
 | folder | graphs | back | verified | pass results | not comparable |
 |---|---:|---:|---:|---:|---:|
