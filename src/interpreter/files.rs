@@ -246,6 +246,14 @@ pub fn write_npz(tensors: &Tensors) -> Result<Vec<u8>> {
 
 // ---- elements
 
+/// A contiguous tensor of little-endian elements.
+///
+/// # Errors
+/// The number of bytes is not that of the elements, or elements of this type have no tensors.
+pub fn tensor_of_bytes(dtype: DType, bytes: &[u8], shape: &[i64]) -> Result<Tensor> {
+    Ok(Tensor::new(elements(dtype, bytes, shape)?, dtype, shape))
+}
+
 /// Elements from their bytes, least significant first.
 fn elements(dtype: DType, bytes: &[u8], shape: &[i64]) -> Result<Buffer> {
     let n = layout::checked(shape).map_err(|error| FormatError(error.0))?;

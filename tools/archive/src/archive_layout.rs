@@ -10,6 +10,7 @@ use crate::pickle_value::Value;
 use crate::records::{OLD_PROGRAM, Records};
 use crate::refusal::{Refusal, Result, refuse, shown};
 use crate::stored_tensors::{NamedTensor, StoredTensor};
+use crate::strict_json::Json;
 use crate::unpickler::unpickle;
 use std::collections::BTreeMap;
 
@@ -202,6 +203,16 @@ impl Archive {
     /// The bytes that all tensors occupy: shared storages count once.
     pub fn stored_bytes(&self) -> u64 {
         self.records.storages.iter().map(|storage| storage.bytes).sum()
+    }
+
+    /// The JSON of an exported program, whose structure was checked when the archive was opened.
+    ///
+    /// # Errors
+    /// There is no exported program, or its record is damaged.
+    pub fn program(&self) -> Result<Json> {
+        let Some(exported) = &self.exported else { return refuse("it is no exported program") };
+        let content = self.records.content(&exported.record)?;
+        Json::parse(&content).map_err(|refusal| refusal.in_record(&exported.record))
     }
 
     /// The elements of a tensor in row-major order, little-endian.

@@ -56,7 +56,7 @@ const OUTPUTS: [&str; 9] = [
     "custom_obj",
 ];
 /// What a target may begin with: operators, and Python's functions on numbers.
-const TARGETS: [&str; 4] = ["torch.ops.", "_operator.", "math.", "torch.sym_"];
+const TARGETS: [&str; 5] = ["torch.ops.", "_operator.", "math.", "torch.sym_", "torch._sym_"];
 /// Brackets in a symbolic expression, and graphs in graphs.
 const DEEPEST: usize = 64;
 

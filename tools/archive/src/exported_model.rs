@@ -21,6 +21,8 @@ pub struct Exported {
     pub saved_by: Option<String>,
     /// Nodes of the graph, without those of graphs in it.
     pub nodes: usize,
+    /// The record of the program, `models/model.json`.
+    pub record: String,
 }
 
 /// What is read of an exported program.
@@ -83,6 +85,7 @@ fn read_program(records: &mut Records, name: &str, mut tensors: Vec<NamedTensor>
         schema,
         saved_by: program.get("torch_version").text().map(str::to_owned),
         nodes: graph.get("nodes").items().len(),
+        record: name.to_owned(),
     };
     Ok(ExportedParts { facts, tensors, methods: vec![forward(module)], operators })
 }

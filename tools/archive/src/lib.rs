@@ -39,6 +39,7 @@ pub use exported_model::Exported;
 pub use refusal::Refusal;
 pub use safetensors_form::safetensors;
 pub use stored_tensors::{Dtype, NamedTensor, Quantizer, Role, StoredTensor};
+pub use strict_json::Json;
 
 /// Whether a file begins as a zip archive does. PyTorch's own always do.
 pub fn looks_like_archive(bytes: &[u8]) -> bool {

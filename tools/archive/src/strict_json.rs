@@ -8,14 +8,20 @@ const DEEPEST: usize = 200;
 
 /// A JSON value. Objects keep their order.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Json {
+pub enum Json {
+    /// `null`
     Null,
+    /// `true` or `false`
     Bool(bool),
+    /// A number without point and exponent.
     Int(i64),
-    /// A number that is not an integer. None is looked at, so its value is not kept.
-    Float,
+    /// Another number; Python also writes `NaN`, `Infinity` and `-Infinity`.
+    Float(f64),
+    /// A string.
     Text(String),
+    /// `[…]`
     List(Vec<Json>),
+    /// `{…}`; no key occurs twice.
     Object(Vec<(String, Json)>),
 }
 
@@ -23,7 +29,10 @@ static NULL: Json = Json::Null;
 
 impl Json {
     /// Reads a text that is one value.
-    pub(crate) fn parse(bytes: &[u8]) -> Result<Json> {
+    ///
+    /// # Errors
+    /// The text is no JSON, or JSON that two readers could read differently.
+    pub fn parse(bytes: &[u8]) -> Result<Json> {
         let text = std::str::from_utf8(bytes).map_err(|_| Refusal::new("JSON is not UTF-8"))?;
         let mut reader = Reader { text, at: 0 };
         let value = reader.value(0)?;
@@ -32,38 +41,47 @@ impl Json {
     }
 
     /// The value of a key; null if there is none.
-    pub(crate) fn get(&self, key: &str) -> &Json {
+    pub fn get(&self, key: &str) -> &Json {
         let found = self.fields().iter().find(|(name, _)| name == key);
         found.map_or(&NULL, |(_, value)| value)
     }
 
-    pub(crate) fn fields(&self) -> &[(String, Json)] {
+    /// The fields of an object; none of anything else.
+    pub fn fields(&self) -> &[(String, Json)] {
         if let Json::Object(fields) = self { fields } else { &[] }
     }
 
-    pub(crate) fn items(&self) -> &[Json] {
+    /// The items of a list; none of anything else.
+    pub fn items(&self) -> &[Json] {
         if let Json::List(items) = self { items } else { &[] }
     }
 
-    pub(crate) fn text(&self) -> Option<&str> {
+    /// The string, if it is one.
+    pub fn text(&self) -> Option<&str> {
         if let Json::Text(text) = self { Some(text) } else { None }
     }
 
-    pub(crate) fn int(&self) -> Option<i64> {
+    /// The integer, if it is one.
+    pub fn int(&self) -> Option<i64> {
         if let Json::Int(number) = self { Some(*number) } else { None }
     }
 
-    pub(crate) fn is_true(&self) -> bool {
+    /// Whether it is `true`.
+    pub fn is_true(&self) -> bool {
         *self == Json::Bool(true)
     }
 
-    pub(crate) fn is_null(&self) -> bool {
+    /// Whether it is `null`.
+    pub fn is_null(&self) -> bool {
         *self == Json::Null
     }
 
     /// The only tag of a union whose value is not null, as exported programs write unions:
     /// `{"as_tensor": {…}}`. 2.2 writes all other tags, too, with null.
-    pub(crate) fn union(&self, what: &str) -> Result<(&str, &Json)> {
+    ///
+    /// # Errors
+    /// No tag is set, or several are.
+    pub fn union(&self, what: &str) -> Result<(&str, &Json)> {
         let fields = self.fields();
         let mut set = fields.iter().filter(|(_, value)| !value.is_null());
         match (set.next(), set.next()) {
@@ -124,8 +142,8 @@ impl Reader<'_> {
             ("null", Json::Null),
             ("true", Json::Bool(true)),
             ("false", Json::Bool(false)),
-            ("NaN", Json::Float),
-            ("Infinity", Json::Float),
+            ("NaN", Json::Float(f64::NAN)),
+            ("Infinity", Json::Float(f64::INFINITY)),
         ];
         for (word, value) in words {
             if self.text.as_bytes()[self.at..].starts_with(word.as_bytes()) {
@@ -241,7 +259,7 @@ impl Reader<'_> {
         let rest = &self.text[self.at..];
         if rest.starts_with("-Infinity") {
             self.at += "-Infinity".len();
-            return Ok(Json::Float);
+            return Ok(Json::Float(f64::NEG_INFINITY));
         }
         let end = rest.find(|c: char| !matches!(c, '0'..='9' | '+' | '-' | '.' | 'e' | 'E')).unwrap_or(rest.len());
         let word = &rest[..end];
@@ -256,7 +274,7 @@ impl Reader<'_> {
             }
         } else {
             match word.parse::<f64>() {
-                Ok(number) if number.is_finite() => Json::Float,
+                Ok(number) if number.is_finite() => Json::Float(number),
                 _ => return self.fail("JSON has a malformed number"),
             }
         };

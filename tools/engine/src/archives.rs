@@ -1,31 +1,81 @@
-//! Archives of PyTorch where a graph is expected, and as what they are.
+//! Archives of PyTorch: their graphs and weights, and what is said where text is expected.
 
 use crate::error::{Error, Kind};
-use jitopt_archive::{Archive, Refusal, looks_like_archive};
+use jitopt_archive::{Archive, Kind as Layout, Refusal, looks_like_archive};
+use jitopt_core::interpreter::{IValue, Release};
+use jitopt_core::ir::Graph;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
 
-/// What to say of an archive that was given instead of the text of a graph; nothing for other
-/// files.
+/// The graph of an archive; nothing for other files. `release` is the PyTorch release whose rules
+/// hold, or that which saved the archive.
+///
+/// # Errors
+/// The archive is not sound, or its program has no form in IR.
+pub fn graph(name: &str, bytes: &[u8], release: Option<Release>) -> Option<Result<Graph, Error>> {
+    if !looks_like_archive(bytes) {
+        return None;
+    }
+    let unread = |text: String| Error::new(Kind::Unparsable, text);
+    Some(match opened(name, bytes).map_err(unread) {
+        Err(error) => Err(error),
+        Ok(archive) => match archive.kind {
+            Layout::Exported | Layout::Serialized => {
+                jitopt_exported::graph(&archive, release).map_err(|refusal| unread(refused(name, &refusal)))
+            }
+            _ => Err(unread(instead(name, &archive))),
+        },
+    })
+}
+
+/// The weights of an archive, as contents that its graph reads; none for other files.
+///
+/// # Errors
+/// A record is damaged, or nothing computes with elements of its type.
+pub fn contents(name: &str, bytes: &[u8]) -> Result<BTreeMap<String, IValue>, Error> {
+    if !looks_like_archive(bytes) {
+        return Ok(BTreeMap::new());
+    }
+    let unread = |text: String| Error::new(Kind::Unparsable, text);
+    let archive = opened(name, bytes).map_err(unread)?;
+    match archive.kind {
+        Layout::Exported | Layout::Serialized => {
+            jitopt_exported::weights(&archive).map_err(|refusal| unread(refused(name, &refusal)))
+        }
+        _ => Ok(BTreeMap::new()),
+    }
+}
+
+fn opened(name: &str, bytes: &[u8]) -> Result<Archive, String> {
+    jitopt_archive::open(Box::new(bytes.to_vec())).map_err(|refusal| refused(name, &refusal))
+}
+
+/// What to say of an archive that was given where only the text of a graph is read; nothing for
+/// other files.
 pub fn notice(name: &str, bytes: &[u8]) -> Option<String> {
     if !looks_like_archive(bytes) {
         return None;
     }
-    let archive = match jitopt_archive::open(Box::new(bytes.to_vec())) {
-        Ok(archive) => archive,
-        Err(refusal) => return Some(refused(name, &refusal)),
-    };
-    let (what, file) = (described(&archive), if name == "<stdin>" { "FILE" } else { name });
+    Some(opened(name, bytes).map_or_else(|refused| refused, |archive| instead(name, &archive)))
+}
+
+/// What can be done with an archive, where its graph is not read.
+fn instead(name: &str, archive: &Archive) -> String {
+    let (what, file) = (described(archive), if name == "<stdin>" { "FILE" } else { name });
     let print = match archive.exported {
-        Some(_) => format!("print(torch.export.load({file:?}).graph)"),
-        None => format!("print(torch.jit.load({file:?}).inlined_graph)"),
+        Some(_) => format!("`jitopt {file}` prints its graph"),
+        None => format!(
+            "graphs of TorchScript archives are not read yet; PyTorch prints them: \
+             `print(torch.jit.load({file:?}).inlined_graph)`"
+        ),
     };
-    Some(format!(
+    format!(
         "error: {name}: expected the text of a graph, found an archive: {what}\n  \
          help: `jitopt inspect {file}` shows what is in it\n  \
          help: `jitopt export {file} --to=safetensors -o weights.safetensors` writes its weights\n  \
-         help: graphs are not read from archives yet; PyTorch prints them: `{print}`\n"
-    ))
+         help: {print}\n"
+    )
 }
 
 /// `TorchScript archive of 2.1 or later, module __torch__.Net`

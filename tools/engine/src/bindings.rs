@@ -16,8 +16,9 @@ use jitopt_core::interpreter::{Environment, IValue, Reason};
 use jitopt_core::ir::{Attribute, Graph, Node, Value};
 use jitopt_core::log::did_you_mean;
 use jitopt_core::symbol::{attr, prim};
-use jitopt_core::tensor::Tensor;
+use jitopt_core::tensor::{Precision, Tensor};
 use jitopt_core::types::{Type, TypeKind};
+use jitopt_judge::sharing::Copier;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -351,11 +352,13 @@ fn named(text: &str) -> Result<(&str, &str), Error> {
     }
 }
 
-/// Contents that flags bind, by name.
+/// Contents by name: those of the file of the graph, and those that flags bind, which override
+/// them.
 pub(crate) fn bindings(
     args: &RunOptions,
     graph: &Graph,
     env: &Environment,
+    mut contents: BTreeMap<String, IValue>,
     workspace: &mut Workspace<'_>,
 ) -> Result<BTreeMap<String, IValue>, Error> {
     let bindable = Bindable::of(graph, &env.callees);
@@ -388,8 +391,13 @@ pub(crate) fn bindings(
         of_folder.extend(std::mem::take(&mut bindings));
         bindings = of_folder;
     }
-    bindable.note_guesses(&bindings, workspace);
-    Ok(bindings)
+    if env.precision != Precision::Typed {
+        let mut copier = Copier::new(env.precision);
+        contents.values_mut().for_each(|value| *value = copier.copy(value));
+    }
+    contents.extend(bindings);
+    bindable.note_guesses(&contents, workspace);
+    Ok(contents)
 }
 
 /// The source of a value's content.

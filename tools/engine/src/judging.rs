@@ -235,24 +235,29 @@ impl Trial {
     /// The text is not a valid graph, a file cannot be read, or options do not fit the graph.
     pub fn read(args: &JudgeOptions, program: &Program, workspace: &mut Workspace<'_>) -> Result<Trial, Error> {
         let graph = program.graph_to_run(args.torch, workspace)?;
-        Trial::of(graph, args, &program.path, workspace)
+        Trial::of(graph, args, program, workspace)
     }
 
-    /// Prepares samples for a graph that was read from `path`.
+    /// Prepares samples for a graph that was read from a program.
     ///
     /// # Errors
     /// A file cannot be read, or options do not fit the graph.
-    pub fn of(graph: Graph, args: &JudgeOptions, path: &Path, workspace: &mut Workspace<'_>) -> Result<Trial, Error> {
+    pub fn of(
+        graph: Graph,
+        args: &JudgeOptions,
+        program: &Program,
+        workspace: &mut Workspace<'_>,
+    ) -> Result<Trial, Error> {
         let run = as_run(args);
         let policy = policy(args)?;
         let mut settings = settings(args, workspace)?;
         with_whole_names(&mut settings, &graph);
         settings.content_names = Rc::new(ContentNames::of(&graph, &settings.callees));
         let env = settings.environment(Precision::Typed, &mut Copier::default());
-        settings.bindings = bindings(&run, &graph, &env, workspace)?;
+        settings.bindings = bindings(&run, &graph, &env, program.contents()?, workspace)?;
         let mut trial = Trial { graph, settings, samples: Vec::new(), policy };
-        trial.given(&run, path, workspace)?;
-        trial.generated(args, &run, path, workspace)?;
+        trial.given(&run, &program.path, workspace)?;
+        trial.generated(args, &run, &program.path, workspace)?;
         Ok(trial)
     }
 

@@ -194,7 +194,7 @@ impl Measured {
     ) -> Result<Measured, Error> {
         let path = &program.path;
         let graph = program.graph(bench.run.semantics.torch, workspace)?;
-        let (inputs, bound) = inputs(bench.run, path, &graph, workspace)?;
+        let (inputs, bound) = inputs(bench.run, program, &graph, workspace)?;
         let mut two = Vec::new();
         let mut results = Vec::new();
         for pipeline in bench.pipelines {
@@ -318,13 +318,13 @@ fn middle(middle: Middle) -> Value {
 #[allow(clippy::type_complexity, reason = "it is used in one place")]
 fn inputs(
     run: &RunOptions,
-    path: &Path,
+    program: &Program,
     graph: &Graph,
     workspace: &mut Workspace<'_>,
 ) -> Result<(Vec<IValue>, BTreeMap<String, IValue>), Error> {
-    let given = Given::read(run, path, workspace)?;
+    let given = Given::read(run, &program.path, workspace)?;
     let mut env = environment(run, graph, workspace)?;
-    env.bindings = bindings(run, graph, &env, workspace)?.into();
+    env.bindings = bindings(run, graph, &env, program.contents()?, workspace)?.into();
     let mut inputs = given_values::inputs(run, graph, &given, &env)?;
     make_up(run, graph, &env, &given, &mut inputs, workspace)?;
     Ok((given_values::complete(graph, inputs, &given)?, env.bindings.take()))

@@ -1,23 +1,24 @@
-//! The text of a graph, and the file that it is from.
+//! A graph as text or in an archive, and the file that it is from.
 
 use crate::Workspace;
 use crate::archives;
 use crate::error::{Error, Kind};
 use crate::reporting;
-use jitopt_core::interpreter::Release;
+use jitopt_core::interpreter::{IValue, Release};
 use jitopt_core::ir::Graph;
 use jitopt_core::text::extract::looks_like_log;
 use jitopt_core::text::{ParseOptions, parse};
 use jitopt_core::verify;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// The text of a graph, and the file that it is from. Inputs, descriptions and gradients are looked
+/// The text of a graph or the bytes of an archive, and the file that it is from. Inputs, descriptions and gradients are looked
 /// for beside this file.
 #[derive(Clone, Debug)]
 pub struct Program {
     /// The file; `-` for a text that is in no file.
     pub path: PathBuf,
-    /// The text.
+    /// The text, or the bytes of an archive.
     pub text: Vec<u8>,
 }
 
@@ -48,8 +49,8 @@ impl Program {
     /// The text does not parse, or the graph has structural errors: nothing can run it.
     pub fn graph(&self, release: Option<Release>, workspace: &mut Workspace<'_>) -> Result<Graph, Error> {
         let (name, text) = (self.name(), &self.text);
-        if let Some(notice) = archives::notice(&name, text) {
-            return Err(Error::new(Kind::Unparsable, notice));
+        if let Some(graph) = archives::graph(&name, text, release) {
+            return self.sound(graph?);
         }
         let parsed = parse(text, ParseOptions { release }).map_err(|diagnostics| {
             let log = looks_like_log(text).map_or(String::new(), |kind| format!("  {kind}\n"));
@@ -58,12 +59,25 @@ impl Program {
         if !parsed.warnings.is_empty() {
             workspace.say(reporting::render(&name, text, &parsed.warnings, workspace.coloured));
         }
-        let report = verify::verify_structure_only(&parsed.graph);
+        self.sound(parsed.graph)
+    }
+
+    /// Refuses a graph with structural errors.
+    fn sound(&self, graph: Graph) -> Result<Graph, Error> {
+        let report = verify::verify_structure_only(&graph);
         if report.has_errors() {
-            let report = verify::render(&parsed.graph, &report);
-            return Err(Error::new(Kind::Invalid, format!("{name}:\n{report}")));
+            let report = verify::render(&graph, &report);
+            return Err(Error::new(Kind::Invalid, format!("{}:\n{report}", self.name())));
         }
-        Ok(parsed.graph)
+        Ok(graph)
+    }
+
+    /// Contents that the file has beside its graph: the weights of an archive.
+    ///
+    /// # Errors
+    /// A record of the archive is damaged, or nothing computes with its elements.
+    pub fn contents(&self) -> Result<BTreeMap<String, IValue>, Error> {
+        archives::contents(&self.name(), &self.text)
     }
 
     /// The same with the warnings of the verifier: a call that fits no overload runs, by the names

@@ -30,17 +30,24 @@ pub(crate) const SAMPLES: &[(&str, &str, &str)] = &[
 ];
 
 /// Sample archives: name, description, bytes. The chapter `archives` of the guide uses them.
-const ARCHIVES: &[(&str, &str, &[u8])] = &[(
-    "two_layers.pt",
-    "an archive of PyTorch 2.15: two linear layers, two methods, an extra file",
-    include_bytes!("../samples/two_layers.pt"),
-)];
+const ARCHIVES: &[(&str, &str, &[u8])] = &[
+    (
+        "two_layers.pt",
+        "an archive of PyTorch 2.15: two linear layers, two methods, an extra file",
+        include_bytes!("../samples/two_layers.pt"),
+    ),
+    (
+        "two_layers.pt2",
+        "the same module with the same weights, exported with an open batch size",
+        include_bytes!("../samples/two_layers.pt2"),
+    ),
+];
 
 pub(crate) fn run(args: &SamplesArgs, world: &mut World<'_>) -> i32 {
     let Some(name) = &args.name else {
         let graphs = SAMPLES.iter().map(|(name, what, _)| (*name, *what));
         let all = graphs.chain(ARCHIVES.iter().map(|(name, what, _)| (*name, *what)));
-        let lines: String = all.map(|(name, what)| format!("{name:<13} {what}\n")).collect();
+        let lines: String = all.map(|(name, what)| format!("{name:<14} {what}\n")).collect();
         world.print(lines.as_bytes());
         return exit::YES;
     };

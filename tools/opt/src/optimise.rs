@@ -14,12 +14,12 @@ use jitopt_core::log::{self, tracing};
 use jitopt_core::pass::{self, Gate, Observer, Pipeline, RunError, Session, Stage};
 use jitopt_core::report::{dot_form::dot, listing::listing, python_form, type_origins::type_origins};
 use jitopt_core::text::extract::looks_like_log;
-use jitopt_core::text::{ParseOptions, Parsed, PrintOptions, parse, parse_all_graphs, print, print_with_notes};
+use jitopt_core::text::{ParseOptions, PrintOptions, parse, parse_all_graphs, print, print_with_notes};
 use jitopt_core::translation::translate;
 use jitopt_core::verify;
 use jitopt_engine::judging::{self, Trial, named};
 use jitopt_engine::observing::{Changed, Timer, TreeWriter, VerifyEach, Watcher};
-use jitopt_engine::{Caching, Callees, Calls, EachPass, Error, GateOptions, Page, Specialization, Workspace};
+use jitopt_engine::{Caching, Callees, Calls, EachPass, Error, GateOptions, Page, Program, Specialization, Workspace};
 use jitopt_engine::{archives, load_callees_of, panics, profiles, reporting, warn_of_uncalled};
 use jitopt_judge::rewrites::{EachRewrite, Reference};
 use jitopt_passes::{REGISTRY, fuser};
@@ -342,8 +342,11 @@ fn broken(plan: &Plan, name: &str, text: &[u8], message: &str) -> Outcome {
 
 fn graphs_of_file(cli: &Cli, plan: &Plan, name: &str, text: &[u8]) -> Outcome {
     let mut outcome = Outcome::default();
-    if let Some(notice) = archives::notice(name, text) {
-        outcome.fail(exit::PARSE, notice.trim_end());
+    if let Some(graph) = archives::graph(name, text, plan.parse.release) {
+        match graph {
+            Ok(graph) => one_graph(cli, plan, name, graph, &mut outcome),
+            Err(error) => outcome.fail(exit::of_kind(error.kind), error.message.trim_end()),
+        }
         return outcome;
     }
     let parsed = match cli.input.split_input_file {
@@ -363,13 +366,12 @@ fn graphs_of_file(cli: &Cli, plan: &Plan, name: &str, text: &[u8]) -> Outcome {
     for parsed in parsed {
         let warnings = reporting::render(name, text, &parsed.warnings, plan.colour);
         outcome.stderr.extend(warnings.as_bytes());
-        one_graph(cli, plan, name, parsed, &mut outcome);
+        one_graph(cli, plan, name, parsed.graph, &mut outcome);
     }
     outcome
 }
 
-fn one_graph(cli: &Cli, plan: &Plan, name: &str, parsed: Parsed, outcome: &mut Outcome) {
-    let mut graph = parsed.graph;
+fn one_graph(cli: &Cli, plan: &Plan, name: &str, mut graph: Graph, outcome: &mut Outcome) {
     outcome.graphs += 1;
     if !cli.input.no_verify && !verified(name, &graph, outcome) {
         return;
@@ -594,7 +596,10 @@ impl Validation {
         let path = if name == "<stdin>" { "-" } else { name };
         let env = BTreeMap::new();
         let mut workspace = Workspace::new(&folder, &env, |note| outcome.say(&note.to_string()));
-        let trial = Trial::of(graph.clone(), &args.options(), Path::new(path), &mut workspace)?;
+        // The weights of an archive are beside its graph.
+        let unread = Program { path: PathBuf::from(path), text: Vec::new() };
+        let program = Program::read(Path::new(path), &workspace).unwrap_or(unread);
+        let trial = Trial::of(graph.clone(), &args.options(), &program, &mut workspace)?;
         drop(workspace);
         let reference = Reference::new(&trial.graph, trial.settings, trial.policy, trial.samples);
         let at_the_end = cli.pipeline.validate.as_deref() == Some("end");

@@ -1,0 +1,64 @@
+//! The weights of a program as contents of its graph.
+
+use crate::{MODULE, Result, refuse, shown};
+use jitopt_archive::{Archive, NamedTensor, StoredTensor};
+use jitopt_core::interpreter::IValue;
+use jitopt_core::interpreter::files::tensor_of_bytes;
+use jitopt_core::tensor::{DType, Tensor};
+use std::collections::{BTreeMap, HashMap};
+
+/// Parameters, buffers and constants under the names that bindings use, `self.fc.weight`. Tensors
+/// that share memory in the archive share it here.
+///
+/// # Errors
+/// A record is damaged, or elements have a type that nothing can compute with.
+pub fn weights(archive: &Archive) -> Result<BTreeMap<String, IValue>> {
+    let mut storages = HashMap::new();
+    let mut contents = BTreeMap::new();
+    for NamedTensor { name, tensor, .. } in &archive.tensors {
+        let bound = read(archive, tensor, &mut storages).or_else(|refusal| {
+            let reason = format!("weight {}: {}", shown(name), refusal.reason);
+            Err(jitopt_archive::Refusal { reason, ..refusal })
+        })?;
+        bound.set_requires_grad(tensor.requires_grad);
+        contents.insert(format!("{MODULE}.{name}"), IValue::Tensor(bound));
+    }
+    Ok(contents)
+}
+
+/// A view of its storage, which is read once.
+fn read(archive: &Archive, stored: &StoredTensor, storages: &mut HashMap<(usize, DType), Tensor>) -> Result<Tensor> {
+    let name = stored.dtype.name();
+    let Some(dtype) = DType::from_python(name).filter(|dtype| dtype.arithmetic().is_some()) else {
+        return refuse(format!("nothing computes with elements of type {name}"));
+    };
+    let (sizes, strides) = (numbers(&stored.sizes)?, numbers(&stored.strides)?);
+    let width = stored.dtype.bytes();
+    let elements = archive.storage_bytes(stored.storage) / width;
+    // A small part of a large storage is copied: it is not worth the memory of the rest.
+    if elements > stored.elements().saturating_mul(4).max(1 << 16) {
+        return tensor(dtype, &archive.content(stored)?, &sizes);
+    }
+    let key = (stored.storage, dtype);
+    let storage = match storages.get(&key) {
+        Some(known) => known.clone(),
+        None => {
+            let line = StoredTensor { sizes: vec![elements], strides: vec![1], offset: 0, ..stored.clone() };
+            let line = tensor(dtype, &archive.content(&line)?, &numbers(&[elements])?)?.in_lines();
+            storages.insert(key, line.clone());
+            line
+        }
+    };
+    let first = storage.offset() as i64;
+    let Ok(offset) = i64::try_from(stored.offset) else { return refuse("its offset does not fit") };
+    storage.as_strided(&sizes, &strides, first + offset).or_else(|error| refuse(error.0))
+}
+
+fn tensor(dtype: DType, bytes: &[u8], sizes: &[i64]) -> Result<Tensor> {
+    tensor_of_bytes(dtype, bytes, sizes).or_else(|error| refuse(error.0))
+}
+
+fn numbers(numbers: &[u64]) -> Result<Vec<i64>> {
+    let converted: Option<Vec<i64>> = numbers.iter().map(|number| i64::try_from(*number).ok()).collect();
+    converted.map_or_else(|| refuse("a size or stride does not fit"), Ok)
+}
