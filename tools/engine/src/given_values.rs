@@ -109,21 +109,34 @@ impl Given {
     }
 
     /// The description of each input, under the key of its tensors. If passes flattened tuples
-    /// among the parameters, described tuples are flattened too.
+    /// among the parameters, described tuples are flattened too; exported programs flatten lists
+    /// and dicts as well.
     pub(crate) fn described(&self, graph: &Graph) -> Vec<(String, Described)> {
         let whole = self.description.inputs.iter().enumerate();
         let whole: Vec<(String, Described)> = whole.map(|(k, input)| (format!("in{k}"), input.value.clone())).collect();
-        let mut apart = Vec::new();
-        whole.iter().for_each(|(key, value)| take_apart(key, value, &mut apart));
-        if !are_taken(graph, &whole) && are_taken(graph, &apart) { apart } else { whole }
+        if are_taken(graph, &whole) {
+            return whole;
+        }
+        let apart = |is_deep: bool| {
+            let mut apart = Vec::new();
+            whole.iter().for_each(|(key, value)| take_apart(key, value, is_deep, &mut apart));
+            Some(apart).filter(|apart| are_taken(graph, apart))
+        };
+        apart(false).or_else(|| apart(true)).unwrap_or(whole)
     }
 }
 
-/// Flattens a tuple, nested tuples included.
-fn take_apart(key: &str, value: &Described, all: &mut Vec<(String, Described)>) {
+/// Flattens a tuple, nested tuples included; with `is_deep` lists and dicts, too.
+fn take_apart(key: &str, value: &Described, is_deep: bool, all: &mut Vec<(String, Described)>) {
     match value {
         Described::Tuple(parts) => {
-            parts.iter().enumerate().for_each(|(i, part)| take_apart(&format!("{key}.{i}"), part, all));
+            parts.iter().enumerate().for_each(|(i, part)| take_apart(&format!("{key}.{i}"), part, is_deep, all));
+        }
+        Described::List(parts) if is_deep => {
+            parts.iter().enumerate().for_each(|(i, part)| take_apart(&format!("{key}.{i}"), part, is_deep, all));
+        }
+        Described::Dict(items) if is_deep => {
+            items.iter().enumerate().for_each(|(i, (_, part))| take_apart(&format!("{key}.v{i}"), part, is_deep, all));
         }
         other => all.push((key.to_owned(), other.clone())),
     }

@@ -248,16 +248,27 @@ impl Trial {
         program: &Program,
         workspace: &mut Workspace<'_>,
     ) -> Result<Trial, Error> {
+        Trial::with(graph, args, (&program.path, program.contents()?), workspace)
+    }
+
+    /// The same with contents that the text of the graph omits; inputs are looked for beside
+    /// `path`.
+    pub(crate) fn with(
+        graph: Graph,
+        args: &JudgeOptions,
+        (path, contents): (&Path, BTreeMap<String, IValue>),
+        workspace: &mut Workspace<'_>,
+    ) -> Result<Trial, Error> {
         let run = as_run(args);
         let policy = policy(args)?;
         let mut settings = settings(args, workspace)?;
         with_whole_names(&mut settings, &graph);
         settings.content_names = Rc::new(ContentNames::of(&graph, &settings.callees));
         let env = settings.environment(Precision::Typed, &mut Copier::default());
-        settings.bindings = bindings(&run, &graph, &env, program.contents()?, workspace)?;
+        settings.bindings = bindings(&run, &graph, &env, contents, workspace)?;
         let mut trial = Trial { graph, settings, samples: Vec::new(), policy };
-        trial.given(&run, &program.path, workspace)?;
-        trial.generated(args, &run, &program.path, workspace)?;
+        trial.given(&run, path, workspace)?;
+        trial.generated(args, &run, path, workspace)?;
         Ok(trial)
     }
 

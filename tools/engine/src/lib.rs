@@ -23,6 +23,7 @@ mod keeping;
 mod kernel_table;
 mod measuring;
 mod minimizing;
+mod moved_weights;
 mod named_values;
 pub mod observing;
 mod onlooker;

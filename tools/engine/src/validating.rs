@@ -1,20 +1,20 @@
 //! Runs a graph before and after a pipeline, or two graphs, and compares their observable
 //! behaviour.
 
-use crate::Workspace;
 use crate::error::{Error, Stopped};
 use crate::judging::{self, Trial};
 use crate::observing::VerifyEach;
 use crate::options::JudgeOptions;
 use crate::paired_gradients::{self, Gradients, KeepDifferentiated};
 use crate::program::Program;
+use crate::{Workspace, moved_weights};
 use jitopt_core::interpreter::Backend;
 use jitopt_core::interpreter::profile::Profile;
 use jitopt_core::ir::Graph;
 use jitopt_core::pass::{self, Gate, Observer, PassRun, Pipeline, RunError, Session};
 use jitopt_core::runtime::CpuBackend;
 use jitopt_judge::rewrites::{EachRewrite, Finding, Reference, Tally, off_by_value};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 /// Compares after each pass.
@@ -47,6 +47,8 @@ pub struct Against<'a> {
     /// Whether it is another graph, with other names: values are matched by their origin, and
     /// contents that only one graph has are not generated unless the options say how.
     pub is_other_graph: bool,
+    /// That other graph. Weights that only one of two files has are those of both.
+    pub other: Option<&'a Program>,
     /// The kernels that run fusion groups.
     pub backend: Option<&'a Rc<CpuBackend>>,
     /// When results are compared.
@@ -77,7 +79,18 @@ impl<'o> Comparison<'o> {
         against: &Against<'_>,
         workspace: &mut Workspace<'_>,
     ) -> Result<Comparison<'o>, Error> {
-        let mut trial = Trial::read(options, program, workspace)?;
+        let own = program.contents()?;
+        let theirs = against.other.map_or(Ok(BTreeMap::new()), Program::contents)?;
+        let mut contents = theirs.clone();
+        contents.extend(own.clone());
+        let graph = program.graph_to_run(options.torch, workspace)?;
+        let mut trial = Trial::with(graph, options, (&program.path, contents), workspace)?;
+        if !own.is_empty() && !theirs.is_empty() {
+            moved_weights::weights(&own, &theirs).iter().for_each(|note| workspace.note(note));
+            let mut bindings = trial.settings.bindings.clone();
+            bindings.extend(theirs);
+            trial.settings.other_bindings = Some(Rc::new(bindings));
+        }
         trial.settings.by_origin = against.is_other_graph;
         if against.is_other_graph && options.fill_unknown.is_none() {
             // Contents that only the second graph has must not be generated differently from those
@@ -103,6 +116,7 @@ impl<'o> Comparison<'o> {
     /// Its text is not a valid graph.
     pub fn read_other(&mut self, program: &Program, workspace: &mut Workspace<'_>) -> Result<(), Error> {
         self.after = program.graph(self.options.torch, workspace)?;
+        moved_weights::fixed_sizes(&self.trial.graph, &self.after).iter().for_each(|note| workspace.note(note));
         Ok(())
     }
 

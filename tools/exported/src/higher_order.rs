@@ -16,10 +16,11 @@ pub(crate) fn write<'j>(writer: &mut Writer<'_>, frame: &mut Frame<'j>, name: &s
         "cond" => branch(writer, frame, call),
         "while_loop" => while_loop(writer, frame, call),
         "map_impl" | "map" => map(writer, frame, call),
+        "scan" => scan(writer, frame, call),
         "wrap_with_set_grad_enabled" => without_gradients(writer, frame, call),
         _ => refuse(format!(
-            "the higher-order operator {} has no form in IR; expected cond, while_loop, map_impl or \
-             wrap_with_set_grad_enabled",
+            "the higher-order operator {} has no form in IR; expected cond, while_loop, map_impl, scan \
+             or wrap_with_set_grad_enabled",
             shown(name)
         )),
     }
@@ -183,50 +184,102 @@ fn loop_type(ty: Type) -> Type {
     if ty.is_tensor() { Type::tensor() } else { ty }
 }
 
-/// `map_impl(body, lists, others)`: the body for each row of tensors, results stacked.
+/// `map_impl(body, lists, others)`: a scan that carries nothing.
+fn map<'j>(writer: &mut Writer<'_>, frame: &mut Frame<'j>, call: &Call<'j>) -> Result<()> {
+    let (rows, others) = mapped(writer, frame, call)?;
+    over_rows(writer, frame, call, [Vec::new(), rows, others])
+}
+
+/// `scan(body, carried, lists, others)`
+fn scan<'j>(writer: &mut Writer<'_>, frame: &mut Frame<'j>, call: &Call<'j>) -> Result<()> {
+    let [carried, rows, others] = [1, 2, 3].map(|at| values_of(writer, frame, call, at));
+    over_rows(writer, frame, call, [carried?, rows?, others?])
+}
+
+/// Runs a body for each row of tensors; carries values on, and stacks the other results.
 ///
 /// ```text
 /// %rows : Tensor[] = prim::ListConstruct()
-///  = prim::Loop(%length, %true)
-///   block0(%n : int):
+/// %sum_end : Tensor = prim::Loop(%length, %true, %sum)
+///   block0(%n : int, %sum.1 : Tensor):
 ///     %row = aten::select(%xs, %0, %n)
 ///     …body…
 ///     %rows.1 = aten::append(%rows, %result)
-///     -> (%true)
+///     -> (%true, %sum.2)
 /// %result = aten::stack(%rows, %0)
 /// ```
-fn map<'j>(writer: &mut Writer<'_>, frame: &mut Frame<'j>, call: &Call<'j>) -> Result<()> {
+fn over_rows<'j>(
+    writer: &mut Writer<'_>,
+    frame: &mut Frame<'j>,
+    call: &Call<'j>,
+    [carried, rows, others]: [Vec<Value>; 3],
+) -> Result<()> {
     let body = graph_of(call, 0)?;
-    let (rows, others) = (values_of(writer, frame, call, 1)?, values_of(writer, frame, call, 2)?);
-    let Some(first) = rows.first() else { return refuse("it maps over no tensor") };
+    let Some(first) = rows.first() else { return refuse("it goes over no tensor") };
+    let Some(count) = body.get("outputs").items().len().checked_sub(carried.len()) else {
+        return refuse("its body returns fewer values than it carries");
+    };
     let zero = writer.int(0);
     let length = writer.call_named("aten::size", &[*first, zero], Type::int());
-    let count = body.get("outputs").items().len();
     let lists: Vec<Value> = (0..count).map(|_| writer.list(Type::tensor(), &[])).collect();
     let yes = writer.bool(true);
-    let node = writer.node(prim::LOOP, &[length, yes]);
+    let node = writer.node(prim::LOOP, &[&[length, yes], carried.as_slice()].concat());
     let block = writer.graph.add_block(node);
     writer.enter(block);
     let index = writer.graph.add_param(block, Type::int());
-    let row = |row: &Value| writer.call_named("aten::select", &[*row, zero, index], Type::tensor());
-    let inputs: Vec<Value> = rows.iter().map(row).collect();
-    let results = inlined(writer, body, &[inputs, others].concat());
-    for (list, result) in lists.iter().zip(results.as_deref().unwrap_or_default()) {
-        writer.call_named("aten::append", &[*list, *result], Type::list(Type::tensor()));
+    let types: Vec<Type> = carried.iter().map(|value| loop_type(writer.graph.ty(*value))).collect();
+    let mut inputs: Vec<Value> = types.iter().map(|ty| writer.graph.add_param(block, *ty)).collect();
+    for row in &rows {
+        inputs.push(writer.call_named("aten::select", &[*row, zero, index], Type::tensor()));
     }
+    inputs.extend(others);
+    let results = inlined(writer, body, &inputs);
     writer.graph.add_result(block, yes);
+    for (i, result) in results.as_deref().unwrap_or_default().iter().enumerate() {
+        match i.checked_sub(carried.len()).and_then(|i| lists.get(i)) {
+            None => writer.graph.add_result(block, *result),
+            Some(list) => drop(writer.call_named("aten::append", &[*list, *result], Type::list(Type::tensor()))),
+        }
+    }
     writer.leave();
-    if results?.len() != lists.len() {
+    if results?.len() != carried.len() + lists.len() {
         return refuse("its body returns lists");
     }
-    for (name, list) in result_names(call).into_iter().zip(lists) {
-        let ty = name.map_or(Ok(Type::tensor()), |name| frame.metadata.tensor(name))?;
-        let value = writer.call_named("aten::stack", &[list, zero], ty);
+    let names = result_names(call);
+    let ends: Vec<Value> = types.iter().map(|ty| writer.graph.add_output(node, *ty)).collect();
+    for (i, name) in names.into_iter().enumerate() {
+        let value = match ends.get(i) {
+            Some(end) => *end,
+            None => {
+                let Some(list) = lists.get(i - ends.len()) else { return refuse("it has more results than its body") };
+                let ty = name.map_or(Ok(Type::tensor()), |name| frame.metadata.tensor(name))?;
+                writer.call_named("aten::stack", &[*list, zero], ty)
+            }
+        };
         if let Some(name) = name {
             frame.define_named(writer, name, value);
         }
     }
     Ok(())
+}
+
+/// The tensors that a map goes through, and the other inputs of its body. 2.2 writes the number of
+/// the former, then all of them.
+fn mapped<'j>(writer: &mut Writer<'_>, frame: &Frame<'j>, call: &Call<'j>) -> Result<(Vec<Value>, Vec<Value>)> {
+    let Some((_, Argument::Int(count))) = call.inputs.get(1) else {
+        return Ok((values_of(writer, frame, call, 1)?, values_of(writer, frame, call, 2)?));
+    };
+    let mut all = Vec::new();
+    for at in 2..call.inputs.len() {
+        all.extend(values_of(writer, frame, call, at)?);
+    }
+    match usize::try_from(*count).ok().filter(|count| *count <= all.len()) {
+        Some(count) => {
+            let others = all.split_off(count);
+            Ok((all, others))
+        }
+        None => refuse(format!("it maps over {count} of {} tensors", all.len())),
+    }
 }
 
 /// `wrap_with_set_grad_enabled(enabled, body, …)`: the body, where results do not depend on

@@ -30,6 +30,7 @@ mod module_attributes;
 mod operator_calls;
 mod program_signature;
 mod result_tree;
+mod stand_ins;
 mod symbolic_numbers;
 mod value_metadata;
 

@@ -3,7 +3,7 @@
 use crate::export_arguments::Argument;
 use crate::graph_writer::{Place, Writer};
 use crate::value_metadata::Metadata;
-use crate::{Result, default_values, higher_order, refuse, shown, symbolic_numbers};
+use crate::{Result, default_values, higher_order, refuse, shown, stand_ins, symbolic_numbers};
 use jitopt_archive::{Json, Refusal};
 use jitopt_core::ir::Value;
 use jitopt_core::ops::operator;
@@ -81,6 +81,9 @@ impl<'j> Frame<'j> {
             return refuse("it is neither an operator nor a function on numbers that is known");
         };
         let operands = self.operands(writer, kind, overload, call)?;
+        if stand_ins::write(writer, self, kind, &operands, call)? {
+            return Ok(());
+        }
         self.results(writer, kind, &operands, call)
     }
 
@@ -164,7 +167,7 @@ impl<'j> Frame<'j> {
         }
     }
 
-    /// Writes a node and defines its results.
+    /// Writes a node and defines the results of a call.
     pub(crate) fn results(
         &mut self,
         writer: &mut Writer<'_>,
@@ -172,9 +175,20 @@ impl<'j> Frame<'j> {
         operands: &[Value],
         call: &Call<'j>,
     ) -> Result<()> {
+        self.outputs(writer, kind, operands, &call.outputs)
+    }
+
+    /// Writes a node and defines its results.
+    pub(crate) fn outputs(
+        &mut self,
+        writer: &mut Writer<'_>,
+        kind: Symbol,
+        operands: &[Value],
+        outputs: &[Output<'j>],
+    ) -> Result<()> {
         let node = writer.node(kind, operands);
         let mut lists = Vec::new();
-        for output in &call.outputs {
+        for output in outputs {
             let ty = self.output_type(output)?;
             let value = writer.graph.add_output(node, ty);
             match output {

@@ -191,7 +191,7 @@ fn recorded(before: &Graph, after: &Graph, settings: &Settings, inputs: &[IValue
         Outcome::watched(graph, settings, inputs, Precision::Typed, Some(&mut recorder));
         recorder
     };
-    let same_names = Settings { content_names: settings.names_of(before), ..settings.clone() };
+    let same_names = Settings { content_names: settings.names_of(before), ..settings.of_other() };
     let names = (!settings.by_origin).then(|| old_names(before, after));
     (record(before, settings, None), record(after, &same_names, names))
 }

@@ -22,6 +22,8 @@ pub struct Settings {
     pub callees: Rc<BTreeMap<String, Graph>>,
     /// Contents that the text omits, by name.
     pub bindings: BTreeMap<String, IValue>,
+    /// Contents of the graph under test, where its file has some of its own.
+    pub other_bindings: Option<Rc<BTreeMap<String, IValue>>>,
     /// Names of the contents of the reference graph, wherever passes moved them; computed if not
     /// set.
     pub content_names: Rc<ContentNames>,
@@ -42,6 +44,12 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// The settings of runs of the graph under test.
+    pub fn of_other(&self) -> Settings {
+        let bindings = self.other_bindings.as_ref().map_or_else(|| self.bindings.clone(), |other| (**other).clone());
+        Settings { bindings, ..self.clone() }
+    }
+
     /// The names of a graph's contents: those of the graph that it was derived from; unrelated
     /// graphs must use the same names.
     pub fn names_of(&self, graph: &Graph) -> Rc<ContentNames> {

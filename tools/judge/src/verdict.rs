@@ -111,7 +111,7 @@ pub fn judge_against(
     if let Some(stop) = unjudged(expected) {
         return Verdict::Unjudged(stop.clone());
     }
-    let same_names = Settings { content_names: settings.names_of(before), ..settings.clone() };
+    let same_names = Settings { content_names: settings.names_of(before), ..settings.of_other() };
     let found = first.run(after, &same_names, &fitting(after, inputs));
     if let Some(name) = expected.generated_calls.symmetric_difference(&found.generated_calls).next() {
         let why = format!("only one of the two graphs calls `{name}`, whose graph is not given");
@@ -146,7 +146,7 @@ pub fn judge_against(
     if policy.signed_zero && wrong.is_empty() {
         wrong.extend(zeros_differ(&a, &b, ""));
     }
-    wrong.extend(contents_differ(expected, &found, settings, policy));
+    wrong.extend(contents_differ(expected, &found, (settings, &same_names), policy));
     if policy.sharing && wrong.is_empty() {
         wrong.extend(sharing_differs(&a, &b));
     }
@@ -189,13 +189,12 @@ fn is_one_number(a: &str, b: &str) -> bool {
 }
 
 /// Differences of bound or generated contents that at least one run wrote.
-fn contents_differ(expected: &Outcome, found: &Outcome, settings: &Settings, policy: Policy) -> Vec<String> {
+fn contents_differ(expected: &Outcome, found: &Outcome, of: (&Settings, &Settings), policy: Policy) -> Vec<String> {
     let tolerance = policy.tolerance.unwrap_or(OF_CONTENTS);
     let names: BTreeSet<&String> = expected.written.keys().chain(found.written.keys()).collect();
     let differ = |name: &String| {
-        let original = settings.bindings.get(name);
-        let a = expected.written.get(name).or(original)?;
-        let b = found.written.get(name).or(original)?;
+        let a = expected.written.get(name).or(of.0.bindings.get(name))?;
+        let b = found.written.get(name).or(of.1.bindings.get(name))?;
         Some(differences(a, b, tolerance, &format!("%{name} after the run")))
     };
     lines(&names.into_iter().filter_map(differ).flatten().collect::<Vec<_>>())

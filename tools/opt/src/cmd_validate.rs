@@ -46,15 +46,16 @@ fn validate(args: &ValidateArgs, world: &mut World<'_>) -> Result<i32, Error> {
         return refuse("--repro-dir: a reproducer shows a wrong pipeline; give --passes");
     }
     let (options, is_other_graph) = (args.judge.options(), args.files.len() == 2);
-    let against = Against { is_other_graph, backend: backend.as_ref(), when: when(args) };
     let program = batch::program(&args.files[0], world)?;
+    let other = args.files.get(1).map(|file| batch::program(file, world)).transpose()?;
+    let against = Against { is_other_graph, other: other.as_ref(), backend: backend.as_ref(), when: when(args) };
     let mut comparison = Comparison::new(&options, &program, &against, &mut world.workspace())?;
     match &pipeline {
-        None if is_other_graph => {
-            let other = batch::program(&args.files[1], world)?;
-            comparison.read_other(&other, &mut world.workspace())?;
+        None => {
+            if let Some(other) = &other {
+                comparison.read_other(other, &mut world.workspace())?;
+            }
         }
-        None => {}
         Some(pipeline) => {
             if let Err(stopped) = comparison.transform(pipeline, gate, profile.map(Rc::new)) {
                 let error = stopped.into_run_error()?;

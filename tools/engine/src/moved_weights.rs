@@ -1,0 +1,66 @@
+//! Two files of one model: weights by name and content, and sizes that one of them fixes.
+
+use jitopt_core::interpreter::IValue;
+use jitopt_core::interpreter::comparison::{Tolerance, differences};
+use jitopt_core::ir::{Graph, Value};
+use jitopt_core::types::Dim;
+use std::collections::BTreeMap;
+
+/// Notes of one kind that are listed; others are counted.
+const MOST_LISTED: usize = 8;
+
+type Contents = BTreeMap<String, IValue>;
+
+/// What differs between the weights of two files: those that one of them lacks, and those of
+/// another content. Names that both lack are nobody's weights.
+pub(crate) fn weights(first: &Contents, second: &Contents) -> Vec<String> {
+    let mut found = Vec::new();
+    for (name, ours) in first {
+        let shown = name.strip_prefix("self.").unwrap_or(name);
+        match second.get(name) {
+            None => found.push(format!("only the first file has the weight `{shown}`")),
+            Some(theirs) => {
+                let differ = differences(ours, theirs, Tolerance::of(0.0, 0.0), "");
+                found.extend(differ.first().map(|first| format!("the weight `{shown}` differs{first}")));
+            }
+        }
+    }
+    let others = second.keys().filter(|name| !first.contains_key(*name));
+    found.extend(
+        others.map(|name| {
+            format!("only the second file has the weight `{}`", name.strip_prefix("self.").unwrap_or(name))
+        }),
+    );
+    shortened(found)
+}
+
+fn shortened(mut notes: Vec<String>) -> Vec<String> {
+    if notes.len() > MOST_LISTED {
+        let more = notes.len() - MOST_LISTED;
+        notes.truncate(MOST_LISTED);
+        notes.push(format!("and {more} more"));
+    }
+    notes
+}
+
+/// Sizes of params that one graph fixes and the other leaves open.
+pub(crate) fn fixed_sizes(first: &Graph, second: &Graph) -> Vec<String> {
+    let pairs = first.params(first.root()).zip(second.params(second.root()));
+    let found = pairs.flat_map(|(ours, theirs)| {
+        let (a, b) = (sizes(first, ours), sizes(second, theirs));
+        let name = first.name(ours);
+        let dims = a.into_iter().zip(b).enumerate();
+        dims.filter_map(|(i, pair)| match pair {
+            (Dim::Known(n), Dim::Unknown) => Some(format!("the first graph fixes dimension {i} of %{name} at {n}")),
+            (Dim::Unknown, Dim::Known(n)) => Some(format!("the second graph fixes dimension {i} of %{name} at {n}")),
+            _ => None,
+        })
+        .collect::<Vec<_>>()
+    });
+    shortened(found.collect())
+}
+
+/// The sizes of a tensor whose rank is known; a plain tensor says nothing about them.
+fn sizes(graph: &Graph, value: Value) -> Vec<Dim> {
+    graph.ty(value).as_tensor().and_then(|tensor| tensor.sizes.as_deref()).unwrap_or_default().to_vec()
+}
