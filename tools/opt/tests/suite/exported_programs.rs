@@ -25,7 +25,7 @@ fn jitopt(argv: &[&str]) -> (i32, String) {
         colour: false,
         failed_write: None,
     };
-    let argv: Vec<String> = argv.iter().map(|word| (*word).to_owned()).collect();
+    let argv: Vec<String> = ["jitopt"].iter().chain(argv).map(|word| (*word).to_owned()).collect();
     let code = jitopt_driver::run(&argv, &mut world);
     drop(world);
     (code, String::from_utf8_lossy(&stderr).into_owned())
