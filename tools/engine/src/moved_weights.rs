@@ -3,7 +3,7 @@
 use jitopt_core::interpreter::IValue;
 use jitopt_core::interpreter::comparison::{Tolerance, differences};
 use jitopt_core::ir::{Graph, Value};
-use jitopt_core::types::Dim;
+use jitopt_core::types::{Dim, TensorType, Type, TypeKind};
 use std::collections::BTreeMap;
 
 /// Notes of one kind that are listed; others are counted.
@@ -58,6 +58,29 @@ pub(crate) fn fixed_sizes(first: &Graph, second: &Graph) -> Vec<String> {
         .collect::<Vec<_>>()
     });
     shortened(found.collect())
+}
+
+/// Gives params whose type leaves something open what the other graph says of them, so that inputs
+/// made for one graph fit both.
+pub(crate) fn adopt_sizes(graph: &mut Graph, other: &Graph) {
+    let pairs: Vec<(Value, Value)> = graph.params(graph.root()).zip(other.params(other.root())).collect();
+    if graph.params(graph.root()).len() != other.params(other.root()).len() {
+        return;
+    }
+    for (ours, theirs) in pairs {
+        let (Some(a), Some(b)) = (graph.ty(ours).as_tensor(), other.ty(theirs).as_tensor()) else { continue };
+        let sizes = match (&a.sizes, &b.sizes) {
+            (None, sizes) => sizes.clone(),
+            (Some(a), Some(b)) if a.len() == b.len() => Some(a.iter().zip(b).map(known).collect()),
+            (sizes, _) => sizes.clone(),
+        };
+        let dtype = a.dtype.or(b.dtype);
+        graph.set_type(ours, Type::new(TypeKind::Tensor(TensorType { sizes, dtype, ..a.clone() })));
+    }
+}
+
+fn known((ours, theirs): (&Dim, &Dim)) -> Dim {
+    if let Dim::Known(_) = ours { *ours } else { *theirs }
 }
 
 /// The sizes of a tensor whose rank is known; a plain tensor says nothing about them.

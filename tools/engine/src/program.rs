@@ -72,6 +72,11 @@ impl Program {
         Ok(graph)
     }
 
+    /// Whether it is an archive.
+    pub fn is_archive(&self) -> bool {
+        jitopt_archive::looks_like_archive(&self.text)
+    }
+
     /// Contents that the file has beside its graph: the weights of an archive.
     ///
     /// # Errors

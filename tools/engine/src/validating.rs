@@ -83,7 +83,13 @@ impl<'o> Comparison<'o> {
         let theirs = against.other.map_or(Ok(BTreeMap::new()), Program::contents)?;
         let mut contents = theirs.clone();
         contents.extend(own.clone());
-        let graph = program.graph_to_run(options.torch, workspace)?;
+        let mut graph = program.graph_to_run(options.torch, workspace)?;
+        if let Some(other) = against.other.filter(|other| other.is_archive() || program.is_archive()) {
+            // Samples must fit both graphs: what one leaves open the other may fix.
+            let other = other.graph(options.torch, workspace)?;
+            moved_weights::fixed_sizes(&graph, &other).iter().for_each(|note| workspace.note(note));
+            moved_weights::adopt_sizes(&mut graph, &other);
+        }
         let mut trial = Trial::with(graph, options, (&program.path, contents), workspace)?;
         if !own.is_empty() && !theirs.is_empty() {
             moved_weights::weights(&own, &theirs).iter().for_each(|note| workspace.note(note));
@@ -116,7 +122,6 @@ impl<'o> Comparison<'o> {
     /// Its text is not a valid graph.
     pub fn read_other(&mut self, program: &Program, workspace: &mut Workspace<'_>) -> Result<(), Error> {
         self.after = program.graph(self.options.torch, workspace)?;
-        moved_weights::fixed_sizes(&self.trial.graph, &self.after).iter().for_each(|note| workspace.note(note));
         Ok(())
     }
 

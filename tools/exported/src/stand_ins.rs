@@ -21,7 +21,7 @@ pub(crate) fn write<'j>(
     match (kind.as_str(), operands) {
         // Ranges of sizes are facts for the exporter; what must hold is asserted as well.
         ("aten::sym_constrain_range" | "aten::sym_constrain_range_for_size", _) => {}
-        ("aten::_assert_scalar" | "aten::_assert_async", [condition, rest @ ..]) => {
+        ("aten::_assert_async", [condition, rest @ ..]) => {
             let condition = bool_of(writer, *condition);
             let message = rest.first().copied();
             require(writer, condition, message, "Expected Tensor with single nonzero value, but got zero");
@@ -43,6 +43,19 @@ pub(crate) fn write<'j>(
         _ => return Ok(false),
     }
     Ok(true)
+}
+
+/// `_assert_scalar(condition, message)`, whose condition is mostly a bool already.
+pub(crate) fn assertion<'j>(writer: &mut Writer<'_>, frame: &mut Frame<'j>, call: &Call<'j>) -> Result<()> {
+    let mut operands = Vec::new();
+    for (_, argument) in &call.inputs {
+        operands.push(frame.operand(writer, argument)?);
+    }
+    if let Some(condition) = operands.first() {
+        let condition = bool_of(writer, *condition);
+        require(writer, condition, operands.get(1).copied(), "Assertion failed");
+    }
+    Ok(())
 }
 
 /// A condition as a bool: assertions take numbers and tensors.
