@@ -25,6 +25,8 @@ pub mod caches;
 mod destinations;
 pub mod disk_cache;
 mod division;
+#[cfg(test)]
+mod drawn_plan_test;
 mod executing;
 pub mod geometry;
 mod launch_plan;

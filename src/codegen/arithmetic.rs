@@ -30,6 +30,18 @@ use Number::{Double, Float, Int, Long, Unsigned, UnsignedLong};
 pub const TYPES: [&str; 11] = ["i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "int", "float", "double"];
 
 impl Number {
+    /// Its spelling in C.
+    pub fn spelled(self) -> String {
+        match self {
+            Int(n) => n.to_string(),
+            Unsigned(n) => format!("{n}u"),
+            Long(n) => format!("{n}LL"),
+            UnsignedLong(n) => format!("{n}ULL"),
+            Float(x) => format!("{x:?}f"),
+            Double(x) => format!("{x:?}"),
+        }
+    }
+
     /// 0 or 1.
     pub fn truth(is: bool) -> Number {
         Int(i32::from(is))
@@ -45,6 +57,11 @@ impl Number {
             Float(x) => x != 0.0,
             Double(x) => x != 0.0,
         }
+    }
+
+    /// Whether it is above 0.
+    pub fn is_positive(self) -> bool {
+        self.real() > 0.0
     }
 
     /// Its value as a double; integers are rounded.

@@ -2,7 +2,7 @@
 //!
 //! A loop over tiles in parallel is the range of tiles that a call is given; offsets of rows are
 //! stepped, not divided. A loop as a vector has a `#pragma omp simd`, and a result that may be
-//! written with non-temporal stores a buffer that is copied from (see `c_form/streaming.rs`):
+//! written with non-temporal stores a buffer that is copied from (see `c_loops.rs`):
 //!
 //! ```c
 //! for (i64 item = begin; item < end; item++) {
@@ -17,15 +17,18 @@
 //! ```
 
 use super::c_spelling::{applied, converted, literal, memory_type, narrowed, value_type, widened};
-use super::kernel::Inner;
-use super::nest::{Axis, Bind, Buffer, Compute, For, Nest, Operand, Origin, Place, Scope, Stmt};
-use crate::tensor::DType;
+use super::expression::{Binary, Expr, Expression};
+use super::kernel::{Direction, Inner};
+use super::nest::{Axis, Buffer, Compute, Known, Nest, Operand, Origin, Place, Scope, Spread, Stmt, Term};
+use crate::tensor::{DType, Scalar};
 use std::fmt::Write;
 
 /// Column that comments begin in.
 const MARGIN: usize = 68;
 /// Bytes of a line of the caches.
 pub(super) const LINE: usize = 64;
+/// Bytes of a slot of the state that parts of split rows leave.
+pub(super) const SLOT: usize = 8;
 
 /// What a function says of itself before its statements.
 pub(super) struct Head<'a> {
@@ -81,7 +84,7 @@ pub(super) fn noted(out: &mut String, indent: usize, text: &str, note: &str) {
 
 /// The function of a nest.
 pub fn function(name: &str, nest: &Nest) -> String {
-    let mut printer = Printer { nest, out: String::new(), indent: 4 };
+    let mut printer = Printer { nest, out: String::new(), indent: 4, loops: Vec::new() };
     let named = |is_written: bool| {
         let accesses = nest.accesses.iter().filter(|access| access.is_written == is_written);
         accesses.map(|access| format!("{} {}", access.name, access.dtype.name())).collect()
@@ -93,14 +96,16 @@ pub fn function(name: &str, nest: &Nest) -> String {
     printer.out
 }
 
-struct Printer<'n> {
-    nest: &'n Nest,
-    out: String,
-    indent: usize,
+pub(super) struct Printer<'n> {
+    pub(super) nest: &'n Nest,
+    pub(super) out: String,
+    pub(super) indent: usize,
+    /// The loops around a statement.
+    pub(super) loops: Vec<Axis>,
 }
 
 impl Printer<'_> {
-    fn line(&mut self, text: &str) {
+    pub(super) fn line(&mut self, text: &str) {
         line(&mut self.out, self.indent, text);
     }
 
@@ -112,9 +117,29 @@ impl Printer<'_> {
         }
     }
 
+    /// Statements in braces, after a head.
+    fn block(&mut self, head: &str, body: &[Stmt]) {
+        self.line(head);
+        self.indent += 4;
+        self.stmts(body);
+        self.indent -= 4;
+        self.line("}");
+    }
+
     fn body(&mut self) {
-        let (nest, tile) = (self.nest, self.nest.tile());
-        self.line(&format!("const i64 n = shape[rank - 1], tiles = (n + {tile} - 1) / {tile};"));
+        let nest = self.nest;
+        let tile = match nest.direction {
+            Direction::Points => Some(nest.tile().to_string()),
+            Direction::Outer => Some("columns".to_owned()),
+            _ => None,
+        };
+        match tile {
+            Some(tile) => self.line(&format!("const i64 n = shape[rank - 1], tiles = (n + {tile} - 1) / {tile};")),
+            None => self.line("const i64 tiles = 1;"),
+        }
+        if nest.direction != Direction::Points {
+            self.reduced_space();
+        }
         let streamed = || nest.accesses.iter().filter_map(|access| Some((access, access.streamed?)));
         for (access, elements) in streamed() {
             let (ty, name) = (memory_type(access.dtype), &access.name);
@@ -130,7 +155,7 @@ impl Printer<'_> {
         line(&mut self.out, 0, "}");
     }
 
-    fn stmts(&mut self, stmts: &[Stmt]) {
+    pub(super) fn stmts(&mut self, stmts: &[Stmt]) {
         stmts.iter().for_each(|stmt| self.stmt(stmt));
     }
 
@@ -138,9 +163,10 @@ impl Printer<'_> {
         match stmt {
             Stmt::For(all) => self.loop_over(all),
             Stmt::Alloc(buffer) => {
-                let Buffer { value, elements, .. } = self.nest.buffers[*buffer];
-                let (ty, name) = (value_type(self.nest.values[value].dtype), self.memory_of(*buffer));
-                self.line(&format!("{ty} {name}[{elements}] __attribute__((aligned(64)));"));
+                let Buffer { elements, scope, .. } = self.nest.buffers[*buffer];
+                let (ty, name) = (self.type_of(*buffer), self.memory_of(*buffer));
+                let aligned = if scope == Scope::Rows { "" } else { " __attribute__((aligned(64)))" };
+                self.line(&format!("{ty} {name}[{elements}]{aligned};"));
             }
             Stmt::Open(Place::Access(access)) => self.open(*access),
             Stmt::Open(Place::Buffer(buffer)) => {
@@ -153,7 +179,7 @@ impl Printer<'_> {
                     format!("const {ty} {} = {};", self.nest.values[*value].name, self.compute(*value, compute));
                 self.noted(&statement, note);
             }
-            Stmt::Store { to, operand, note } => {
+            Stmt::Store { to, operand, note, .. } => {
                 let statement = format!("{} = {};", self.place(*to), self.stored(*to, operand));
                 self.noted(&statement, note);
             }
@@ -162,75 +188,131 @@ impl Printer<'_> {
                 self.line(&format!("if (stream) jo_stream(to_{name}, {name}, m * {size});"));
             }
             Stmt::Prefetch { accesses, ahead } => self.prefetch(accesses, *ahead),
+            Stmt::Begin(variables) => self.begin(variables),
+            Stmt::Set { variable, term, note } => {
+                let statement = self.set(*variable, term);
+                self.noted(&statement, note);
+            }
+            Stmt::Accumulate { to, term, note } => {
+                let statement = format!("{} += {};", self.place(Place::Access(*to)), self.term(term));
+                self.noted(&statement, note);
+            }
+            Stmt::Scope(body) => self.block("{", body),
+            Stmt::If { when, body } => self.block(&format!("if ({}) {{", self.term(when)), body),
+            Stmt::Retry { body, lost, again } => {
+                self.line("for (int more = 1;; more--) {");
+                self.indent += 4;
+                self.stmts(body);
+                let lost: Vec<String> = lost.iter().map(|term| self.term(term)).collect();
+                self.line(&format!("if (!more || !({})) break;", lost.join(" | ")));
+                self.stmts(again);
+                self.indent -= 4;
+                self.line("}");
+            }
+            Stmt::Inclusive(variable) => {
+                self.line(&format!("#pragma omp scan inclusive({})", self.nest.variables[*variable].name));
+            }
+            Stmt::Turn { number, body } => {
+                self.line(&format!("if (turn == {number}) {{"));
+                self.indent += 4;
+                self.stmts(body);
+                self.line("goto next;");
+                self.indent -= 4;
+                self.line("}");
+            }
+            Stmt::Once { number, body } => self.block(&format!("if (turn == {number} && part == 0) {{"), body),
+            Stmt::Leave { variable, slot } => {
+                let (ty, name) = (self.nest.variables[*variable].ty, self.variable(*variable));
+                self.line(&format!("*({ty} *)(own + {}) = {name};", SLOT * slot));
+            }
         }
     }
 
-    fn loop_over(&mut self, all: &For) {
-        match (all.axis, all.bind) {
-            (Axis::Tiles(_), _) => {
-                self.line("i64 tile = begin % tiles;");
-                self.line("for (i64 item = begin; item < end; item++) {");
-            }
-            (Axis::FirstRow(_), _) => self.line("for (i64 tile = 0; tile < tiles; tile++) {"),
-            (Axis::Points, bind) => {
-                if bind == Bind::Vector {
-                    self.line("#pragma omp simd");
+    /// Makes variables: arrays are filled in one loop.
+    fn begin(&mut self, variables: &[(usize, Option<Term>)]) {
+        let mut filled = Vec::new();
+        for (variable, initial) in variables {
+            let (one, name) = (&self.nest.variables[*variable], &self.nest.variables[*variable].name);
+            let constant = if one.is_fixed { "const " } else { "" };
+            let value = initial.as_ref().map(|term| self.term(term));
+            match (one.spread, value) {
+                (Spread::One, Some(value)) => self.line(&format!("{constant}{} {name} = {value};", one.ty)),
+                (Spread::One, None) => self.line(&format!("{} {name};", one.ty)),
+                (Spread::Columns(n) | Spread::Side(n), value) => {
+                    self.line(&format!("{} {name}[{n}];", one.ty));
+                    filled.extend(value.map(|value| format!("{} = {value};", self.variable(*variable))));
                 }
-                self.line("for (i64 i = 0; i < m; i++) {");
             }
         }
-        self.indent += 4;
-        if let Some(tile) = all.axis.tile() {
-            self.line(&format!("const i64 from = tile * {tile}, m = n - from < {tile} ? n - from : {tile};"));
+        if filled.is_empty() {
+            return;
         }
-        self.stmts(&all.body);
-        if let Axis::Tiles(_) = all.axis {
-            self.line("if (++tile < tiles) continue;");
-            self.line("tile = 0;");
-            let accesses = self.nest.accesses.len();
-            self.line(&format!("jo_next(shape, rank, 0, kept, strides, {accesses}, at, place);"));
-        }
-        self.indent -= 4;
-        self.line("}");
+        let is_side = variables.iter().any(|(one, _)| matches!(self.nest.variables[*one].spread, Spread::Side(_)));
+        let head = if is_side { "for (i64 r = 0; r < side; r++) {" } else { "for (i64 i = 0; i < m; i++) {" };
+        self.line(&format!("{head} {} }}", filled.join(" ")));
     }
 
-    /// Where an access begins in a tile.
-    fn open(&mut self, at: usize) {
-        let access = &self.nest.accesses[at];
-        let (name, element) = (&access.name, memory_type(access.dtype));
-        let constant = if access.is_written { "" } else { "const " };
-        let from = match access.inner {
-            Inner::Broadcast => String::new(),
-            Inner::Unit => " + from".to_owned(),
-            Inner::Strided => format!(" + from * s{at}"),
+    /// Sets a variable, with the operator of C that does so where it begins with the variable.
+    fn set(&self, variable: usize, term: &Term) -> String {
+        let own = self.variable(variable);
+        let is_own = |part: &Expr| {
+            let found = part.letter().and_then(|letter| term.operands.iter().find(|(other, _)| *other == letter));
+            found.is_some_and(|(_, operand)| operand.origin == Origin::Variable(variable))
         };
-        if access.inner == Inner::Strided {
-            self.line(&format!("const i64 s{at} = strides[{at} * rank + rank - 1];"));
-        }
-        let place = format!("({constant}{element} *)data[{at}] + place[{at}]{from}");
-        match access.streamed {
-            None => self.line(&format!("{constant}{element} *restrict {name} = {place};")),
-            Some(_) => {
-                self.line(&format!("{element} *const to_{name} = {place};"));
-                self.line(&format!("{element} *restrict {name} = stream ? l_{name} : to_{name};"));
+        match &term.formula.expr {
+            Expr::Binary(operator @ (Binary::Plus | Binary::Times | Binary::Or), two) if is_own(&two[0]) => {
+                format!("{own} {}= {};", operator.spelling(), self.expression(&two[1], term))
             }
+            all => format!("{own} = {};", self.expression(all, term)),
         }
     }
 
-    /// One loop that prefetches a cache line of each access at a time.
-    fn prefetch(&mut self, accesses: &[usize], ahead: usize) {
-        let widest = accesses.iter().map(|&at| self.nest.accesses[at].dtype.size()).max().unwrap_or(LINE);
-        self.line(&format!("if (ask) for (i64 i = 0; i < m; i += {}) {{", LINE / widest));
-        self.indent += 4;
-        for &at in accesses {
-            self.line(&format!("__builtin_prefetch({} + i + {ahead});", self.nest.accesses[at].name));
+    fn term(&self, term: &Term) -> String {
+        self.expression(&term.formula.expr, term)
+    }
+
+    /// A part of a term.
+    fn expression(&self, expr: &Expr, term: &Term) -> String {
+        let leaf = |leaf: &Expr| match leaf {
+            Expr::Integer(n) => n.to_string(),
+            Expr::Float(x) => literal(Scalar::Float(*x), DType::Double),
+            Expr::Typed(number) => number.spelled(),
+            other => {
+                let found = term.operands.iter().find(|(own, _)| other.letter() == Some(*own));
+                found.map_or(String::new(), |(_, operand)| self.operand(operand))
+            }
+        };
+        let suffix = if term.ty == "float" { "f" } else { "" };
+        expr.print(&leaf, &|function| format!("jo_{}{suffix}", function.name))
+    }
+
+    /// A variable, as an element of its array where there are several.
+    pub(super) fn variable(&self, variable: usize) -> String {
+        let name = &self.nest.variables[variable].name;
+        match self.nest.variables[variable].spread {
+            Spread::One => name.clone(),
+            Spread::Columns(_) => format!("{name}[{}]", self.row()),
+            Spread::Side(_) => format!("{name}[r]"),
         }
-        self.indent -= 4;
-        self.line("}");
+    }
+
+    pub(super) fn is_in(&self, is_it: impl Fn(&Axis) -> bool) -> bool {
+        self.loops.iter().any(is_it)
+    }
+
+    /// The interleaved row at hand: a part of a line begins at `c`.
+    fn row(&self) -> &'static str {
+        if self.is_in(|axis| matches!(axis, Axis::Parts { .. })) { "c + i" } else { "i" }
+    }
+
+    /// How many lines are taken at once, where several are.
+    pub(super) fn at_once(&self) -> Option<usize> {
+        let lines = |axis: &Axis| if let Axis::Lines { at_once, .. } = *axis { Some(at_once) } else { None };
+        self.loops.iter().find_map(lines).filter(|&lines| lines > 1)
     }
 
     fn type_of(&self, buffer: usize) -> &'static str {
-        value_type(self.nest.values[self.nest.buffers[buffer].value].dtype)
+        value_type(self.nest.buffers[buffer].dtype)
     }
 
     /// The name of a buffer's value with another first letter.
@@ -250,34 +332,63 @@ impl Printer<'_> {
 
     fn place(&self, place: Place) -> String {
         match place {
-            Place::Buffer(buffer) => format!("{}[i]", self.name_of(buffer)),
-            Place::Access(at) => {
-                let name = &self.nest.accesses[at].name;
-                match self.nest.accesses[at].inner {
-                    Inner::Broadcast => format!("{name}[0]"),
-                    Inner::Unit => format!("{name}[i]"),
-                    Inner::Strided => format!("{name}[i * s{at}]"),
-                }
+            Place::Buffer(buffer) => {
+                let index = match self.nest.buffers[buffer].scope {
+                    Scope::Rows if self.nest.direction == Direction::Strided => "r",
+                    Scope::Rows => self.row(),
+                    Scope::Tile | Scope::Row => "i",
+                };
+                format!("{}[{index}]", self.name_of(buffer))
             }
+            Place::Access(at) => format!("{}[{}]", self.nest.accesses[at].name, self.index(at)),
+        }
+    }
+
+    /// The element of an access at the point of the loop.
+    fn index(&self, at: usize) -> String {
+        let access = &self.nest.accesses[at];
+        let lines = if self.at_once().is_some() && !access.is_of_row { format!("u * d{at} + ") } else { String::new() };
+        let row = if access.is_of_row { self.row() } else { "i" };
+        let is_first = !self.is_in(|axis| *axis == Axis::Points);
+        match access.inner {
+            _ if is_first => "0".to_owned(),
+            Inner::Broadcast => "0".to_owned(),
+            Inner::Unit => format!("{lines}{row}"),
+            Inner::Strided if row == "i" => format!("{lines}i * s{at}"),
+            Inner::Strided => format!("({row}) * s{at}"),
+        }
+    }
+
+    /// A value, rounded as if it were written to memory.
+    fn rounded(text: String, rounded: Option<DType>) -> String {
+        match rounded {
+            Some(dtype) => converted(&format!("({text})"), DType::Float, dtype),
+            None => text,
         }
     }
 
     fn compute(&self, value: usize, compute: &Compute) -> String {
         match compute {
+            Compute::Load(place @ Place::Access(at)) if self.nest.accesses[*at].is_written => self.place(*place),
             Compute::Load(place @ Place::Access(at)) => widened(&self.place(*place), self.nest.accesses[*at].dtype),
             Compute::Load(place) => self.place(*place),
             Compute::Apply { formula, computed, operands, rounded } => {
-                let operand = |letter: char| {
-                    let found = operands.iter().find(|(own, _)| *own == letter);
-                    found.map_or(String::new(), |(_, operand)| self.operand(operand))
-                };
-                let text = applied(formula, (*computed, self.nest.values[value].dtype), &operand);
-                match rounded {
-                    Some(dtype) => converted(&format!("({text})"), DType::Float, *dtype),
-                    None => text,
-                }
+                let text = self.formula(formula, (*computed, self.nest.values[value].dtype), operands);
+                Self::rounded(text, *rounded)
+            }
+            Compute::Finish { term, rounded } => {
+                let ty = value_type(self.nest.values[value].dtype);
+                Self::rounded(format!("({ty})({})", self.term(term)), *rounded)
             }
         }
+    }
+
+    fn formula(&self, formula: &Expression, types: (DType, DType), operands: &[(char, Operand)]) -> String {
+        let operand = |letter: char| {
+            let found = operands.iter().find(|(own, _)| *own == letter);
+            found.map_or(String::new(), |(_, operand)| self.operand(operand))
+        };
+        applied(formula, types, &operand)
     }
 
     /// A value as an expression, constants as numbers of a type.
@@ -287,6 +398,24 @@ impl Printer<'_> {
             Origin::Constant(scalar) => literal(scalar, dtype),
             Origin::Float(k) => format!("real{k}"),
             Origin::Integer(k) => format!("whole{k}"),
+            Origin::Variable(variable) => self.variable(variable),
+            Origin::Known(known) => self.known(known).to_owned(),
+            Origin::Found(slot, ty) => format!("*(const {ty} *)(of + {})", SLOT * slot),
+        }
+    }
+
+    fn known(&self, known: Known) -> &'static str {
+        match known {
+            Known::Count => "count",
+            Known::Width => "width",
+            Known::Points => "m",
+            Known::Lines => "rows",
+            Known::Piece => "b",
+            Known::First if self.nest.direction == Direction::Outer => "first",
+            Known::First => "from",
+            Known::Line if self.at_once().is_some() => "j + u",
+            Known::Line => "j",
+            Known::Point => "i",
         }
     }
 

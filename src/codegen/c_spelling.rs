@@ -1,7 +1,6 @@
 //! How C spells types, formulas, conversions between element types and exact literals.
 
 use super::expression::{Expr, Expression};
-use super::kernel::{Input, Step};
 use crate::tensor::{DType, Kind, Scalar};
 
 /// The C type of an element type in memory.
@@ -28,12 +27,6 @@ pub fn value_type(dtype: DType) -> &'static str {
         DType::Bool => "int",
         other => memory_type(other),
     }
-}
-
-/// The formula of a step, with each operand replaced by the result of `value`.
-pub fn formula(step: &Step, value: impl Fn(&Input) -> String) -> String {
-    let operand = |letter: char| step.inputs.iter().find(|input| input.letter == letter).map_or(String::new(), &value);
-    applied(step.formula, (step.computed, step.out), &operand)
 }
 
 /// A formula, computed in one type for a result of another one, with operands by their letters.

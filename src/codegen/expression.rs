@@ -267,6 +267,15 @@ impl Expr {
         }
     }
 
+    /// The letter of an operand.
+    pub fn letter(&self) -> Option<char> {
+        match self {
+            Expr::Operand(letter) => Some(*letter),
+            Expr::Name(name) => name.chars().next(),
+            _ => None,
+        }
+    }
+
     /// It and all of its parts, in the order of the text.
     fn all(&self) -> Vec<&Expr> {
         let mut all = vec![self];
@@ -307,8 +316,13 @@ impl Printer<'_> {
             Expr::Operand(_) | Expr::Integer(_) | Expr::Float(_) | Expr::Typed(_) | Expr::Name(_) => {
                 self.out += &(self.leaf)(expr);
             }
-            // Formulas have none of these.
-            Expr::Cast(_, _) | Expr::Element(_, _) | Expr::Inner(_, _) => {}
+            // Neither formulas nor rules have elements of tables.
+            Expr::Element(_, _) => {}
+            Expr::Cast(ty, of) => {
+                let _ = write!(self.out, "({ty})");
+                self.inside(of, of.precedence() < OF_UNARY);
+            }
+            Expr::Inner(name, operands) => self.call(name, operands),
             Expr::Unary(operator, of) => {
                 self.out += operator.spelling();
                 self.inside(of, of.precedence() < OF_UNARY);
@@ -331,15 +345,17 @@ impl Printer<'_> {
                 self.out += " : ";
                 self.expr(&three[2]);
             }
-            Expr::Call(function, operands) => {
-                self.out += &(self.function)(function);
-                for (i, operand) in operands.iter().enumerate() {
-                    self.out += if i == 0 { "(" } else { ", " };
-                    self.expr(operand);
-                }
-                self.out.push(')');
-            }
+            Expr::Call(function, operands) => self.call(&(self.function)(function), operands),
         }
+    }
+
+    fn call(&mut self, name: &str, operands: &[Expr]) {
+        self.out += name;
+        for (i, operand) in operands.iter().enumerate() {
+            self.out += if i == 0 { "(" } else { ", " };
+            self.expr(operand);
+        }
+        self.out.push(')');
     }
 
     fn inside(&mut self, expr: &Expr, parenthesised: bool) {
@@ -582,11 +598,24 @@ pub struct Expression {
 impl Expression {
     /// Parses a text.
     pub(super) fn new(text: &'static str) -> Result<Expression, String> {
-        let expr = Expr::parse(text).map_err(|why| format!("{text}: {why}"))?;
+        Expr::parse(text).map(|expr| Expression::of(text, expr)).map_err(|why| format!("{text}: {why}"))
+    }
+
+    /// Parses a text with the casts, the numbers and the functions of the vector mathematics.
+    pub(super) fn full(text: &'static str) -> Result<Expression, String> {
+        let mut reader = Reader::new(text, true);
+        let expr = reader.choice().map_err(|why| format!("{text}: {why}"))?;
+        match reader.peek() {
+            "" => Ok(Expression::of(text, expr)),
+            other => Err(format!("{text}: unexpected `{other}` after an expression")),
+        }
+    }
+
+    fn of(text: &'static str, expr: Expr) -> Expression {
         let (mut operands, mut operations, mut is_expensive) = (Vec::new(), 0, false);
         for part in expr.all() {
+            operands.extend(part.letter().filter(|letter| !operands.contains(letter)));
             match part {
-                Expr::Operand(letter) if !operands.contains(letter) => operands.push(*letter),
                 Expr::Binary(operator, _) => operations += usize::from(operator.is_arithmetic()),
                 Expr::Call(function, _) => {
                     operations += function.operations;
@@ -596,7 +625,7 @@ impl Expression {
             }
         }
         let is_share = matches!(&expr, Expr::Call(function, _) if function.is_share);
-        Ok(Expression { text, expr, operands, is_expensive, is_share, operations })
+        Expression { text, expr, operands, is_expensive, is_share, operations }
     }
 
     /// Whether it names an operand.

@@ -279,7 +279,7 @@ fn prefetches_tiles(kernel: &Kernel, traversal: &Traversal, target: &Target) -> 
     traversal.direction == Direction::Points && takes_long(kernel) && kernel.loads.len() <= target.few_loads
 }
 
-/// Streaming is for kernels that wait for memory, see `c_form/streaming.rs`.
+/// Streaming is for kernels that wait for memory, see `c_loops.rs`.
 fn is_worth_streaming(loops: &Loops<'_>, store: usize, target: &Target) -> bool {
     let (kernel, traversal) = (loops.kernel, loops.traversal);
     let has_time = takes_long(kernel) && !prefetches_tiles(kernel, traversal, target);

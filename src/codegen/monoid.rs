@@ -20,7 +20,7 @@ use super::c_spelling::value_type;
 use super::expression::{Binary, Expr, Expression};
 use super::kernel::{Reduction, Step};
 use crate::ops::recipes::ReduceOp;
-use crate::tensor::Kind;
+use crate::tensor::{DType, Kind, Scalar};
 use rustc_hash::FxHashMap;
 use std::sync::LazyLock;
 
@@ -59,8 +59,8 @@ pub struct Slot {
     pub role: Role,
     /// Its type in C.
     pub ty: &'static str,
-    /// Its initial value in C.
-    pub initial: String,
+    /// Its initial value.
+    pub initial: Scalar,
 }
 
 /// An update: a slot or a local name, by its letter, becomes the value of an expression.
@@ -208,16 +208,17 @@ impl Monoid {
             ReduceOp::PlaceOfSmallest if is_flagged => Rule::ArgSmallestFlagged,
             ReduceOp::PlaceOfSmallest => Rule::ArgSmallest,
         };
-        let slot = |role, ty, initial: &str| Slot { role, ty, initial: initial.to_owned() };
-        let mut slots = vec![slot(Role::Total, reduction.total(), &reduction.nothing())];
+        let slot = |role, ty, initial| Slot { role, ty, initial };
+        let zero = Scalar::Int(0);
+        let mut slots = vec![slot(Role::Total, reduction.total(), reduction.nothing())];
         if reduction.op.varies() {
-            slots = [Role::Total, Role::Squares, Role::Count].map(|role| slot(role, "double", "0")).to_vec();
+            slots = [Role::Total, Role::Squares, Role::Count].map(|role| slot(role, "double", zero)).to_vec();
         }
         if reduction.op.is_arg_reduction() {
-            slots.push(slot(Role::Index, "i64", "0"));
+            slots.push(slot(Role::Index, "i64", zero));
         }
         if is_flagged && reduction.op.picks() {
-            slots.push(slot(Role::Nan, "int", "0"));
+            slots.push(slot(Role::Nan, "int", zero));
         }
         let accumulates = !reduction.op.picks();
         let reordering = match () {
@@ -241,14 +242,14 @@ impl Monoid {
     /// That of a scan, which adds or multiplies in doubles or 64-bit integers.
     pub fn of_scan(op: ReduceOp, step: &Step) -> Monoid {
         let is_real = step.computed.is_float();
-        let (rule, initial) = if op == ReduceOp::Product { (Rule::Product, "1") } else { (Rule::Sum, "0") };
+        let (rule, initial) = if op == ReduceOp::Product { (Rule::Product, 1) } else { (Rule::Sum, 0) };
         let ty = if is_real { "double" } else { "i64" };
         let reordering = match () {
             () if !is_real => Reordering::Exact,
             () if rule == Rule::Sum && value_type(step.computed) == "float" => Reordering::Unseen,
             () => Reordering::Seen,
         };
-        Monoid::with(rule, vec![Slot { role: Role::Total, ty, initial: initial.to_owned() }], reordering)
+        Monoid::with(rule, vec![Slot { role: Role::Total, ty, initial: Scalar::Int(initial) }], reordering)
     }
 
     fn with(rule: Rule, slots: Vec<Slot>, reordering: Reordering) -> Monoid {
@@ -296,19 +297,23 @@ impl Reduction {
         }
     }
 
-    /// The total of no elements, in C.
-    pub fn nothing(&self) -> String {
+    /// The total of no elements.
+    pub fn nothing(&self) -> Scalar {
         let largest = self.op.prefers_larger();
         match self.input.to.range() {
-            _ if self.op == ReduceOp::Product => "1".to_owned(),
-            _ if !self.op.picks() => "0".to_owned(),
-            _ if self.is_real() => format!("{}__builtin_inf()", if largest { "-" } else { "" }),
-            // The absolute value of the smallest of 64 bits is out of range.
-            Some((low, _)) if largest => format!("({}LL - 1)", low + 1),
-            Some((_, high)) => format!("{high}LL"),
-            None => "0".to_owned(),
+            _ if self.op == ReduceOp::Product => Scalar::Int(1),
+            _ if !self.op.picks() => Scalar::Int(0),
+            _ if self.is_real() => Scalar::Float(if largest { f64::NEG_INFINITY } else { f64::INFINITY }),
+            Some((low, _)) if largest => Scalar::Int(low),
+            Some((_, high)) => Scalar::Int(high),
+            None => Scalar::Int(0),
         }
     }
+}
+
+/// The type in which the initial value of a slot is spelled.
+pub fn type_of_initial(initial: Scalar) -> DType {
+    if matches!(initial, Scalar::Int(_)) { DType::Long } else { DType::Double }
 }
 
 #[cfg(test)]

@@ -12,22 +12,42 @@
 //!     out0[i] = v_y                    # a result
 //! ```
 //!
-//! So far there are nests of kernels without reductions; [`build`](build::build) refuses others.
+//! Kernels with reductions have loops over rows, over the blocks of a row, and over the elements of
+//! a block. The state of a reduction is in [`Variable`]s, which statements set; each row has its
+//! own, or there is an array of them where several rows are reduced at once:
+//!
+//! ```text
+//! for each row, in parallel
+//!   variable a_s = 0
+//!   for each piece of the row
+//!     for each block of 1024 elements
+//!       variable p_s = 0
+//!       for each point i of the tile, as a vector, with a sum of p_s
+//!         v_x = in0[i]                 # %x
+//!         p_s = p_s + v_x              # %s : Float(*) = aten::sum(%x, …)
+//!       a_s = a_s + p_s
+//!   v_s = a_s                          # %s : Float(*) = aten::sum(%x, …)
+//! ```
 //!
 //! A transformation of nests changes the plan and not the statements: add the choice to
 //! [`super::kernel_plan`], and let `build` read it. [`verify`](verification::verify) then checks
 //! the nest, and the executor runs it.
 
 pub mod build;
+mod element_nests;
 pub mod nest_execution;
 #[cfg(test)]
 mod nest_test;
+mod nest_text;
+mod row_nests;
+mod split_nests;
+mod state_rules;
+mod variance_nests;
 pub mod verification;
 
-use super::expression::{Expr, Expression};
-use super::kernel::Inner;
+use super::expression::Expression;
+use super::kernel::{Direction, Inner};
 use crate::tensor::{DType, Scalar};
-use std::fmt::{self, Write};
 
 /// How the iterations of a loop run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +58,8 @@ pub enum Bind {
     Worker,
     /// Several at once, in a vector.
     Vector,
+    /// Sequentially, without a loop where a target unrolls it.
+    Unroll,
 }
 
 /// What a loop runs over.
@@ -47,8 +69,57 @@ pub enum Axis {
     Tiles(usize),
     /// The tiles of the first row.
     FirstRow(usize),
-    /// The points of a tile.
+    /// The points of a tile, the elements of a block, or interleaved rows.
     Points,
+    /// Rows, one after the other.
+    Rows,
+    /// Tiles of interleaved rows, of at most so many.
+    Columns(usize),
+    /// Sides: neighbouring rows of which memory holds pieces alternately, at most so many.
+    Sides(usize),
+    /// The rows of a side.
+    Side,
+    /// The pieces of a row that lie apart in memory.
+    Pieces,
+    /// The blocks of a piece.
+    Blocks {
+        /// Elements of a block.
+        size: usize,
+        /// Those of the first one, as long as a variable that counts elements is 0.
+        first: Option<(usize, usize)>,
+    },
+    /// The lines of a block: elements at the same position of all interleaved rows.
+    Lines {
+        /// How many an iteration takes.
+        at_once: usize,
+        /// How many the loop before takes at once, which leaves the rest to this one.
+        rest_of: usize,
+    },
+    /// The lines that an iteration takes.
+    Together(usize),
+    /// Parts of a line.
+    Parts {
+        /// The interleaved rows of a part.
+        columns: usize,
+        /// Whether lines have parts in all launches; else only where results are streamed.
+        always: bool,
+    },
+    /// What all parts of a split row have found.
+    Shares,
+    /// What those before this part have found.
+    SharesBefore,
+}
+
+/// A variable that the iterations of a loop combine: OpenMP's name for how, and whether each
+/// iteration reads what the ones before have made of it, as scans do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Combined {
+    /// The variable.
+    pub variable: usize,
+    /// `+`, `*`, `|`, `min` or `max`.
+    pub how: &'static str,
+    /// Whether it is read by each iteration.
+    pub is_scan: bool,
 }
 
 /// A loop.
@@ -58,6 +129,8 @@ pub struct For {
     pub axis: Axis,
     /// How its iterations run.
     pub bind: Bind,
+    /// Variables that iterations which run at once combine.
+    pub combined: Vec<Combined>,
     /// What each does.
     pub body: Vec<Stmt>,
 }
@@ -82,6 +155,33 @@ pub enum Origin {
     Float(usize),
     /// An integer operand of the group.
     Integer(usize),
+    /// A variable.
+    Variable(usize),
+    /// A number that loops know.
+    Known(Known),
+    /// A slot of the state that a part of a split row has left, of a C type.
+    Found(usize, &'static str),
+}
+
+/// A number that loops know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Known {
+    /// The elements of a row.
+    Count,
+    /// The elements of a piece.
+    Width,
+    /// The points of the innermost loop: of a tile, a block or a part.
+    Points,
+    /// The lines of a block.
+    Lines,
+    /// The piece.
+    Piece,
+    /// The first element of a block.
+    First,
+    /// The line.
+    Line,
+    /// The point.
+    Point,
 }
 
 /// A value, converted.
@@ -111,6 +211,24 @@ pub enum Compute {
         /// The 16-bit type that the result is rounded to, as if it were written to memory.
         rounded: Option<DType>,
     },
+    /// What comes of a state.
+    Finish {
+        /// The result.
+        term: Term,
+        /// As above.
+        rounded: Option<DType>,
+    },
+}
+
+/// An expression over variables and values.
+#[derive(Clone, Debug)]
+pub struct Term {
+    /// The expression.
+    pub formula: &'static Expression,
+    /// The C type that functions and numbers in it have.
+    pub ty: &'static str,
+    /// Its operands by their letters.
+    pub operands: Vec<(char, Operand)>,
 }
 
 /// A statement.
@@ -137,18 +255,116 @@ pub enum Stmt {
         to: Place,
         /// What.
         operand: Operand,
+        /// Whether it waits there for later loops, until a result is written to its place.
+        waits: bool,
         /// Why.
         note: String,
     },
     /// The end of a tile of a result that may be written with non-temporal stores.
     Flush(usize),
-    /// Prefetches the elements that these accesses read so many elements later.
+    /// Prefetches the elements that these accesses read later.
     Prefetch {
         /// The accesses.
         accesses: Vec<usize>,
         /// How much later.
-        ahead: usize,
+        ahead: Distance,
     },
+    /// Makes variables, with initial values or without.
+    Begin(Vec<(usize, Option<Term>)>),
+    /// Sets a variable.
+    Set {
+        /// The variable.
+        variable: usize,
+        /// Its new value.
+        term: Term,
+        /// Its IR line, or nothing.
+        note: String,
+    },
+    /// Adds to an element of a result.
+    Accumulate {
+        /// The access.
+        to: usize,
+        /// What.
+        term: Term,
+        /// Its IR line, or nothing.
+        note: String,
+    },
+    /// Statements whose variables end with them.
+    Scope(Vec<Stmt>),
+    /// Statements that run if a condition holds.
+    If {
+        /// The condition.
+        when: Term,
+        /// The statements.
+        body: Vec<Stmt>,
+    },
+    /// Statements that run once more if one of some conditions holds after them.
+    Retry {
+        /// The statements.
+        body: Vec<Stmt>,
+        /// The conditions.
+        lost: Vec<Term>,
+        /// What is done before they run again.
+        again: Vec<Stmt>,
+    },
+    /// In the loop of a scan: what follows reads the variable with this element in it.
+    Inclusive(usize),
+    /// A phase of a launch with split rows: runs in this phase only, and ends the row.
+    Turn {
+        /// The phase.
+        number: i64,
+        /// What each part does.
+        body: Vec<Stmt>,
+    },
+    /// What one part of a split row does in a phase.
+    Once {
+        /// The phase.
+        number: i64,
+        /// What it does.
+        body: Vec<Stmt>,
+    },
+    /// Leaves a variable in a slot for other parts.
+    Leave {
+        /// The variable.
+        variable: usize,
+        /// The slot.
+        slot: usize,
+    },
+}
+
+/// How far ahead a loop prefetches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Distance {
+    /// So many elements of the row.
+    Elements(usize),
+    /// As many lines as have so many elements.
+    Lines(usize),
+    /// The next row, if rows have at most so many elements.
+    NextRow(usize),
+}
+
+/// A variable: a part of the state of a reduction, or what is computed on the way.
+#[derive(Clone, Debug)]
+pub struct Variable {
+    /// Its name.
+    pub name: String,
+    /// Its type in C.
+    pub ty: &'static str,
+    /// How many there are.
+    pub spread: Spread,
+    /// Whether it keeps its initial value.
+    pub is_fixed: bool,
+}
+
+/// How many variables have one name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spread {
+    /// One.
+    One,
+    /// One for each of so many interleaved rows.
+    Columns(usize),
+    /// One for each of so many rows of a side.
+    Side(usize),
 }
 
 /// An operand or result, as a loop sees it.
@@ -162,6 +378,8 @@ pub struct Access {
     pub is_written: bool,
     /// Its stride along the innermost dimension.
     pub inner: Inner,
+    /// Whether it has one element per row.
+    pub is_of_row: bool,
     /// The elements of the buffer that it goes through when a launch streams; none where it never
     /// does.
     pub streamed: Option<usize>,
@@ -183,6 +401,8 @@ pub enum Scope {
     Tile,
     /// The points of a row.
     Row,
+    /// Interleaved rows, or the rows of a side.
+    Rows,
 }
 
 /// A buffer of values.
@@ -190,6 +410,8 @@ pub enum Scope {
 pub struct Buffer {
     /// The value that its elements are.
     pub value: usize,
+    /// The type in which they are kept.
+    pub dtype: DType,
     /// How many elements it has.
     pub elements: usize,
     /// What they are for.
@@ -197,10 +419,12 @@ pub struct Buffer {
 }
 
 /// A kernel as loops.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Nest {
     /// The name of its group.
     pub group: String,
+    /// The kind of its reduction.
+    pub direction: Direction,
     /// Assumptions, as text for people.
     pub assumed: Vec<String>,
     /// The operands and results.
@@ -213,6 +437,10 @@ pub struct Nest {
     pub values: Vec<Value>,
     /// The buffers.
     pub buffers: Vec<Buffer>,
+    /// The variables.
+    pub variables: Vec<Variable>,
+    /// The slots of the state that each part of a split row leaves.
+    pub slots: usize,
     /// The statements.
     pub body: Vec<Stmt>,
 }
@@ -222,7 +450,43 @@ impl Axis {
     pub fn tile(self) -> Option<usize> {
         match self {
             Axis::Tiles(points) | Axis::FirstRow(points) => Some(points),
-            Axis::Points => None,
+            _ => None,
+        }
+    }
+
+    /// Whether it runs over tiles, rows or groups of rows: no loop is around it.
+    pub fn is_outermost(self) -> bool {
+        matches!(self, Axis::Tiles(_) | Axis::FirstRow(_) | Axis::Rows | Axis::Columns(_) | Axis::Sides(_))
+    }
+}
+
+impl For {
+    /// A loop whose iterations combine nothing.
+    pub fn new(axis: Axis, bind: Bind, body: Vec<Stmt>) -> Stmt {
+        Stmt::For(For { axis, bind, combined: Vec::new(), body })
+    }
+}
+
+impl Stmt {
+    /// The statements in it.
+    pub fn inside(&self) -> Vec<&[Stmt]> {
+        match self {
+            Stmt::For(all) => vec![&all.body],
+            Stmt::Scope(body) | Stmt::If { body, .. } | Stmt::Turn { body, .. } | Stmt::Once { body, .. } => {
+                vec![body]
+            }
+            Stmt::Retry { body, again, .. } => vec![body, again],
+            _ => Vec::new(),
+        }
+    }
+}
+
+impl Variable {
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        match self.spread {
+            Spread::One => 1,
+            Spread::Columns(n) | Spread::Side(n) => n,
         }
     }
 }
@@ -239,116 +503,6 @@ impl Nest {
         match place {
             Place::Access(access) => self.accesses[access].name.clone(),
             Place::Buffer(buffer) => format!("t{}", &self.values[self.buffers[buffer].value].name[1..]),
-        }
-    }
-}
-
-/// Column that notes begin in.
-const MARGIN: usize = 60;
-
-impl fmt::Display for Nest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "nest {}", self.group)?;
-        for assumed in &self.assumed {
-            writeln!(f, "  # {assumed}")?;
-        }
-        for access in &self.accesses {
-            let (name, ty) = (&access.name, access.dtype.name());
-            let layout = match access.inner {
-                Inner::Broadcast => "broadcast along rows",
-                Inner::Unit => "contiguous",
-                Inner::Strided => "strided",
-            };
-            writeln!(f, "  {} {name}: {ty}, {layout}", if access.is_written { "writes" } else { "reads" })?;
-        }
-        let mut out = String::new();
-        self.stmts(&mut out, 2, &self.body);
-        f.write_str(&out)
-    }
-}
-
-impl Nest {
-    fn stmts(&self, out: &mut String, indent: usize, stmts: &[Stmt]) {
-        for stmt in stmts {
-            let (text, note) = self.stmt(stmt);
-            let _ = match note.is_empty() {
-                true => writeln!(out, "{:indent$}{text}", ""),
-                false => writeln!(out, "{:indent$}{text:width$} # {note}", "", width = MARGIN.saturating_sub(indent)),
-            };
-            if let Stmt::For(all) = stmt {
-                self.stmts(out, indent + 2, &all.body);
-            }
-        }
-    }
-
-    /// A statement, and its note.
-    fn stmt<'a>(&self, stmt: &'a Stmt) -> (String, &'a str) {
-        let at = |place: Place| format!("{}[i]", self.place(place));
-        match stmt {
-            Stmt::For(all) => {
-                let over = match all.axis {
-                    Axis::Tiles(points) => format!("for each tile of {points} points of each row"),
-                    Axis::FirstRow(points) => format!("for each tile of {points} points of the first row"),
-                    Axis::Points => "for each point i of the tile".to_owned(),
-                };
-                let bind = match all.bind {
-                    Bind::Serial => "",
-                    Bind::Worker => ", in parallel",
-                    Bind::Vector => ", as a vector",
-                };
-                (over + bind, "")
-            }
-            Stmt::Alloc(buffer) => {
-                let Buffer { value, elements, scope } = self.buffers[*buffer];
-                let scope = if scope == Scope::Row { "row" } else { "tile" };
-                let (name, ty) = (self.place(Place::Buffer(*buffer)), self.values[value].dtype.name());
-                (format!("buffer {name}: {elements} of {ty}, for a {scope}"), "")
-            }
-            Stmt::Open(place) => (format!("open {}", self.place(*place)), ""),
-            Stmt::Let { value, compute, note } => {
-                let text = match compute {
-                    Compute::Load(place) => at(*place),
-                    Compute::Apply { formula, operands, rounded, .. } => {
-                        let text = self.formula(formula, operands);
-                        rounded.map_or(text.clone(), |dtype| format!("{}({text})", dtype.name()))
-                    }
-                };
-                (format!("{} = {text}", self.values[*value].name), note)
-            }
-            Stmt::Store { to, operand, note } => (format!("{} = {}", at(*to), self.operand(operand)), note),
-            Stmt::Flush(access) => (format!("flush {}", self.accesses[*access].name), ""),
-            Stmt::Prefetch { accesses, ahead } => {
-                let names: Vec<&str> = accesses.iter().map(|&access| self.accesses[access].name.as_str()).collect();
-                (format!("prefetch {}, {ahead} elements ahead", names.join(", ")), "")
-            }
-        }
-    }
-
-    fn formula(&self, formula: &Expression, operands: &[(char, Operand)]) -> String {
-        let leaf = |leaf: &Expr| match *leaf {
-            Expr::Operand(letter) => {
-                let found = operands.iter().find(|(own, _)| *own == letter);
-                found.map_or(String::new(), |(_, operand)| self.operand(operand))
-            }
-            Expr::Integer(n) => n.to_string(),
-            Expr::Float(x) => format!("{x:?}"),
-            _ => String::new(),
-        };
-        formula.expr.print(&leaf, &|function| function.name.to_owned())
-    }
-
-    fn operand(&self, operand: &Operand) -> String {
-        let name = match operand.origin {
-            Origin::Value(value) => self.values[value].name.clone(),
-            Origin::Constant(Scalar::Int(n)) => return n.to_string(),
-            Origin::Constant(Scalar::Float(x)) => return format!("{x:?}"),
-            Origin::Constant(scalar) => return format!("{}", scalar.real()),
-            Origin::Float(k) => format!("real{k}"),
-            Origin::Integer(k) => format!("whole{k}"),
-        };
-        match operand.from == operand.to {
-            true => name,
-            false => format!("{}({name})", operand.to.name()),
         }
     }
 }

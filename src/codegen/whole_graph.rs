@@ -1,7 +1,7 @@
 //! The kernels of all fusion groups of a graph: as one translation unit, `--emit=c`, as nests,
 //! `--emit=nest`, and their plans, `--emit=plan`.
 
-use super::c_form;
+use super::c_units;
 use super::kernel::{Direction, Inner, Kernel, Source, Traversal};
 use super::kernel_plan::{Plan, TARGET, choose};
 use super::lowering::{Refusal, arguments_of_types, lower};
@@ -95,7 +95,7 @@ pub fn outputs(graph: &Graph, node: Node) -> String {
 pub fn unit(graph: &Graph, release: Option<Release>) -> Unit {
     let Kernels { planned, refused, groups } = kernels(graph, release);
     let all = planned.iter().map(|one| (one.name.as_str(), &one.kernel, &one.traversal, &one.plan));
-    let text = if planned.is_empty() { String::new() } else { c_form::unit(&all.collect::<Vec<_>>()) };
+    let text = if planned.is_empty() { String::new() } else { c_units::unit(&all.collect::<Vec<_>>()) };
     Unit { text, refused, groups }
 }
 

@@ -10,7 +10,7 @@ use super::loading::Loaded;
 use super::prepared_launch::Prepared;
 use super::thread_pool::processors;
 use super::toolchain::{self, Compiler};
-use crate::codegen::c_form;
+use crate::codegen::c_units;
 use crate::codegen::kernel::{Direction, Kernel, Limit, Traversal};
 use crate::codegen::kernel_plan::{Plan as SchedulePlan, PlanFile, TARGET, choose};
 use crate::codegen::loop_structure::{Loops, can_be_split};
@@ -132,8 +132,8 @@ impl Wanted {
     }
 
     fn planned(kernel: Rc<Kernel>, traversal: Traversal, plan: SchedulePlan) -> Wanted {
-        let text = c_form::function(NAME, &kernel.unnamed(), &traversal, &plan);
-        Wanted { text: c_form::without_notes(&text), kernel, traversal, plan }
+        let text = c_units::function(NAME, &kernel.unnamed(), &traversal, &plan);
+        Wanted { text: c_units::without_notes(&text), kernel, traversal, plan }
     }
 }
 
@@ -374,7 +374,9 @@ impl CpuBackend {
 
     /// The number of threads of a launch.
     fn threads(&self, kernel: &Kernel, geometry: &Geometry) -> usize {
-        let most = || self.settings.threads.unwrap_or_else(processors);
+        // Nests are executed by one thread, whatever the machine has.
+        let usual = || if self.settings.executes_nests { 1 } else { processors() };
+        let most = || self.settings.threads.unwrap_or_else(usual);
         self.settings.always_threads.unwrap_or_else(|| threads_worth(kernel, geometry, most()))
     }
 
@@ -517,7 +519,7 @@ impl CpuBackend {
             .iter()
             .zip(unit)
             .map(|(name, wanted)| (name.as_str(), &*wanted.kernel, &wanted.traversal, &wanted.plan));
-        let text = c_form::unit(&named.collect::<Vec<_>>());
+        let text = c_units::unit(&named.collect::<Vec<_>>());
         let library = self.opened(&text, unit.len() as u64)?;
         for (name, wanted) in names.iter().zip(unit) {
             let compiled = Compiled {
@@ -531,7 +533,7 @@ impl CpuBackend {
     }
 
     fn opened(&self, text: &str, kernels: u64) -> Result<Rc<Loaded>, String> {
-        let (compiler, known_by) = (self.compiler()?, c_form::without_notes(text));
+        let (compiler, known_by) = (self.compiler()?, c_units::without_notes(text));
         if let Some(Ok(found)) = self.cache.library(&known_by, compiler.identity()).map(|path| Loaded::open(&path)) {
             self.count(|counts| counts.cached += kernels);
             return Ok(Rc::new(found));

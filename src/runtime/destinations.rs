@@ -1,6 +1,6 @@
 //! Memory that kernels write to.
 
-use super::executing::set_element;
+use super::executing::{element, set_element};
 use crate::codegen::arithmetic::Number;
 use crate::tensor::buffer::{Buffer, Wide, with_elements};
 use crate::tensor::{DType, Device, Dims, Tensor};
@@ -42,6 +42,11 @@ impl Destination {
     /// Writes an element.
     pub(super) fn set(&mut self, at: usize, value: Number) {
         set_element(&mut self.buffer, self.known.start + at, value);
+    }
+
+    /// Reads an element.
+    pub(super) fn get(&self, at: usize) -> Number {
+        element(&self.buffer, self.known.start + at)
     }
 
     /// Asserts that the canaries are unchanged, if it is guarded.
@@ -133,6 +138,11 @@ impl Totals {
             Buffer::Double(all) => &mut all[known],
             _ => unreachable!("accumulators are doubles"),
         }
+    }
+
+    /// Adds to one of the first share.
+    pub(super) fn add(&mut self, at: usize, value: f64) {
+        self.doubles()[at] += value;
     }
 
     /// Writes the sums over all shares to a result.

@@ -30,7 +30,7 @@ struct KernelArgs {
     found: *mut u8,
 }
 
-/// A kernel, see [`crate::codegen::c_form`].
+/// A kernel, see [`crate::codegen::c_units`].
 type Entry = unsafe extern "C" fn(*const KernelArgs);
 
 /// The part of a call in a split reduction.

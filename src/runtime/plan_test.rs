@@ -51,21 +51,21 @@ fn graph(section: &str) -> Graph {
 }
 
 /// A generator of numbers, seeded.
-struct Draws(u64);
+pub(super) struct Draws(pub(super) u64);
 
 impl Draws {
-    fn below(&mut self, n: u64) -> u64 {
+    pub(super) fn below(&mut self, n: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % n
     }
 
-    fn one_in(&mut self, n: u64) -> bool {
+    pub(super) fn one_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
     }
 }
 
 /// A plan with random choices, legal or not.
-fn random(chosen: &Plan, steps: usize, stores: usize, draws: &mut Draws) -> Plan {
+pub(super) fn random(chosen: &Plan, steps: usize, stores: usize, draws: &mut Draws) -> Plan {
     let mut plan = chosen.clone();
     plan.tile = 64 * (1 + draws.below(17) as usize);
     plan.part = 64 * (1 + draws.below(4) as usize);

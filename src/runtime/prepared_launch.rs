@@ -101,10 +101,17 @@ impl Prepared {
                     loads: loads.ok_or("an operand is not a tensor")?,
                     results: &mut self.buffers,
                     stores: stores.map(|(store, &offset)| (store.tensor, offset)).collect(),
+                    totals: &mut self.totals,
                 };
                 let (shape, strides) = (&geometry.shape[..], &geometry.strides[..]);
-                let space = Space { shape, strides, reals: &floats, wholes: &integers };
-                return run(nest, &space, &mut memory).map(|()| true);
+                let (kept, parts) = (geometry.kept, self.plan.threads.max(1));
+                let columns = self.plan.tile.unwrap_or(TARGET.columns);
+                let space = Space { shape, kept, columns, parts, strides, reals: &floats, wholes: &integers };
+                run(nest, &space, &mut memory)?;
+                for totals in &mut self.totals {
+                    totals.add_up(&mut self.buffers[totals.tensor]);
+                }
+                return Ok(true);
             }
         };
         let arguments = Arguments {

@@ -1,15 +1,16 @@
 //! Runs nests without a compiler: statement by statement, in the arithmetic of C.
 //!
 //! It is a second way to compute what compiled kernels compute, which shares with them the nest and
-//! the text of the vector mathematics only. Where the order of operations is fixed, as it is in
-//! kernels without reductions, both give the same bits, but for the payload of NaN.
+//! the text of the vector mathematics only. Loops run sequentially, so that both give the same
+//! bits, but for the payload of NaN, wherever the order of operations is fixed: everywhere but in
+//! sums and products of floats along a row, which a compiler may split into lanes of a vector.
 
 use super::build::is_real;
-use super::{Axis, Compute, For, Nest, Operand, Origin, Place, Scope, Stmt};
+use super::{Axis, Compute, For, Known, Nest, Operand, Origin, Place, Scope, Spread, Stmt, Term};
 use crate::codegen::arithmetic::Number;
 use crate::codegen::c_spelling::{suffix, value_type};
 use crate::codegen::expression::Expr;
-use crate::codegen::kernel::Inner;
+use crate::codegen::kernel::{Direction, Inner};
 use crate::codegen::mathematics::{call, evaluate};
 use crate::tensor::{DType, Scalar};
 
@@ -20,6 +21,9 @@ pub trait Memory {
 
     /// Writes an element.
     fn store(&mut self, access: usize, at: i64, value: Number);
+
+    /// Adds to an element of the accumulators of a column reduction.
+    fn add(&mut self, access: usize, at: i64, value: f64);
 }
 
 /// The iteration space of a launch.
@@ -27,6 +31,12 @@ pub trait Memory {
 pub struct Space<'a> {
     /// Sizes, outermost first; at least one.
     pub shape: &'a [i64],
+    /// The dimensions of rows, before those that are reduced.
+    pub kept: usize,
+    /// Interleaved rows of a tile.
+    pub columns: usize,
+    /// The parts of a split row.
+    pub parts: usize,
     /// Strides in elements, a row for each access.
     pub strides: &'a [i64],
     /// Floating-point operands of the group.
@@ -41,9 +51,68 @@ pub struct Space<'a> {
 /// If a statement cannot be executed.
 pub fn run(nest: &Nest, space: &Space<'_>, memory: &mut dyn Memory) -> Result<(), String> {
     let buffers = nest.buffers.iter().map(|buffer| vec![Number::Int(0); buffer.elements]).collect();
+    let variables = nest.variables.iter().map(|one| vec![Number::Int(0).cast(one.ty); one.count()]).collect();
     let values = vec![Number::Int(0); nest.values.len()];
-    let mut machine = Machine { nest, space, memory, buffers, values, places: Vec::new(), from: 0, count: 0, i: 0 };
-    machine.stmts(&nest.body)
+    let none = vec![0; nest.accesses.len()];
+    let at = Point::default();
+    let rows: i64 = space.shape[..space.kept.min(space.shape.len())].iter().product();
+    let left = vec![Number::Int(0); nest.slots * space.parts * usize::try_from(rows).unwrap_or(0)];
+    let mut machine = Machine {
+        nest,
+        space,
+        memory,
+        buffers,
+        variables,
+        values,
+        places: none.clone(),
+        offsets: none,
+        at,
+        left,
+        is_ended: false,
+    };
+    for turn in 0..=last_turn(&nest.body) {
+        for part in 0..if nest.direction == Direction::Split { space.parts } else { 1 } {
+            (machine.at.turn, machine.at.part) = (turn, part);
+            machine.stmts(&nest.body)?;
+        }
+    }
+    Ok(())
+}
+
+/// The last phase of a launch.
+fn last_turn(stmts: &[Stmt]) -> i64 {
+    let own = |stmt: &Stmt| match stmt {
+        Stmt::Turn { number, .. } | Stmt::Once { number, .. } => *number,
+        other => other.inside().into_iter().map(last_turn).max().unwrap_or(0),
+    };
+    stmts.iter().map(own).max().unwrap_or(0)
+}
+
+/// Where the loops are.
+#[derive(Clone, Debug, Default)]
+struct Point {
+    /// The phase of the launch, the part, and the part whose state is read.
+    turn: i64,
+    part: usize,
+    other: usize,
+    /// The row, and how many are in its side.
+    item: usize,
+    side: i64,
+    /// The row of the side.
+    r: i64,
+    /// The piece of the row.
+    piece: i64,
+    /// The first element of the tile or block, and how many points it has.
+    from: i64,
+    count: i64,
+    /// The first line of the block, and how many it has.
+    first: i64,
+    lines: i64,
+    /// The line, the one of those that are taken at once, the first point of the part, the point.
+    line: i64,
+    u: i64,
+    c: i64,
+    i: i64,
 }
 
 struct Machine<'a> {
@@ -51,18 +120,27 @@ struct Machine<'a> {
     space: &'a Space<'a>,
     memory: &'a mut dyn Memory,
     buffers: Vec<Vec<Number>>,
+    variables: Vec<Vec<Number>>,
     values: Vec<Number>,
-    /// The first element of each access in the row.
+    /// The first element of each access in the row, and how far behind it the piece begins.
     places: Vec<i64>,
-    /// The first point of the tile, how many it has, and the point of the loop.
-    from: i64,
-    count: i64,
-    i: i64,
+    offsets: Vec<i64>,
+    at: Point,
+    /// What parts of split rows have left.
+    left: Vec<Number>,
+    /// Whether the row ends here.
+    is_ended: bool,
 }
 
 impl Machine<'_> {
     fn stmts(&mut self, stmts: &[Stmt]) -> Result<(), String> {
-        stmts.iter().try_for_each(|stmt| self.stmt(stmt))
+        for stmt in stmts {
+            self.stmt(stmt)?;
+            if self.is_ended {
+                break;
+            }
+        }
+        Ok(())
     }
 
     fn stmt(&mut self, stmt: &Stmt) -> Result<(), String> {
@@ -74,90 +152,342 @@ impl Machine<'_> {
             }
             Stmt::Store { to, operand, .. } => self.stored(*to, operand),
             // Memory is there, and nothing is in a cache.
-            Stmt::Alloc(_) | Stmt::Open(_) | Stmt::Flush(_) | Stmt::Prefetch { .. } => Ok(()),
+            Stmt::Alloc(_) | Stmt::Open(_) | Stmt::Flush(_) | Stmt::Prefetch { .. } | Stmt::Inclusive(_) => Ok(()),
+            Stmt::Begin(variables) => self.begin(variables),
+            Stmt::Set { variable, term, .. } => self.set(*variable, term),
+            Stmt::Accumulate { to, term, .. } => {
+                let (value, at) = (self.term(term)?.real(), self.position(*to));
+                self.memory.add(*to, at, value);
+                Ok(())
+            }
+            Stmt::Scope(body) => self.stmts(body),
+            Stmt::If { when, body } => match self.term(when)?.is_true() {
+                true => self.stmts(body),
+                false => Ok(()),
+            },
+            Stmt::Retry { body, lost, again } => {
+                self.stmts(body)?;
+                let lost = lost.iter().map(|term| self.term(term)).collect::<Result<Vec<Number>, String>>()?;
+                if lost.into_iter().any(Number::is_true) {
+                    self.stmts(again)?;
+                    self.stmts(body)?;
+                }
+                Ok(())
+            }
+            Stmt::Turn { number, body } => {
+                if self.at.turn == *number {
+                    self.stmts(body)?;
+                    self.is_ended = true;
+                }
+                Ok(())
+            }
+            Stmt::Once { number, body } => match self.at.turn == *number && self.at.part == 0 {
+                true => self.stmts(body),
+                false => Ok(()),
+            },
+            Stmt::Leave { variable, slot } => {
+                let at = self.slot(self.at.part, *slot);
+                self.left[at] = self.variables[*variable][0];
+                Ok(())
+            }
         }
+    }
+
+    fn slot(&self, part: usize, slot: usize) -> usize {
+        (self.at.item * self.space.parts + part) * self.nest.slots + slot
     }
 
     fn repeat(&mut self, all: &For) -> Result<(), String> {
         match all.axis {
-            Axis::Tiles(points) => {
-                let rows: i64 = self.space.shape[..self.space.shape.len() - 1].iter().product();
-                (0..rows).try_for_each(|row| self.tiles(row, points, all))
-            }
+            Axis::Tiles(points) => (0..self.rows()).try_for_each(|row| self.tiles(row, points, all)),
             Axis::FirstRow(points) => self.tiles(0, points, all),
-            Axis::Points => (0..self.count).try_for_each(|i| {
-                self.i = i;
-                self.stmts(&all.body)
+            Axis::Columns(_) => (0..self.rows()).try_for_each(|row| self.tiles(row, self.space.columns, all)),
+            Axis::Rows => (0..self.rows()).try_for_each(|row| {
+                self.enter(row);
+                self.stmts(&all.body)?;
+                self.is_ended = false;
+                Ok(())
             }),
+            Axis::Sides(most) => self.sides(most as i64, all),
+            Axis::Pieces => self.pieces(all),
+            Axis::Blocks { size, first } => self.blocks(size as i64, first, all),
+            Axis::Parts { columns, always } => self.parts(always.then_some(columns as i64), all),
+            Axis::Lines { at_once, rest_of } => {
+                let (at_once, rest_of) = (at_once as i64, rest_of as i64);
+                let whole = |lines: i64| self.at.lines / lines * lines;
+                let (begin, end) = if at_once > 1 { (0, whole(at_once)) } else { (whole(rest_of), self.at.lines) };
+                // Where no lines are taken at once, no loop leaves a rest.
+                let begin = if rest_of > 1 { begin } else { 0 };
+                self.count_up((begin..end).step_by(at_once as usize), all, |at| &mut at.line)
+            }
+            Axis::Points => self.count_up(0..self.at.count, all, |at| &mut at.i),
+            Axis::Together(lines) => self.count_up(0..lines as i64, all, |at| &mut at.u),
+            Axis::Side => self.count_up(0..self.at.side, all, |at| &mut at.r),
+            Axis::Shares => self.others(self.space.parts, all),
+            Axis::SharesBefore => self.others(self.at.part, all),
         }
     }
 
-    /// The tiles of a row.
-    fn tiles(&mut self, row: i64, points: usize, all: &For) -> Result<(), String> {
-        self.places = (0..self.nest.accesses.len()).map(|access| self.first_of_row(access, row)).collect();
-        let n = self.space.shape.last().copied().unwrap_or(1);
-        for from in (0..n).step_by(points) {
-            (self.from, self.count) = (from, (n - from).min(points as i64));
-            self.i = 0;
+    /// A loop with a counter, which is 0 outside of it.
+    fn count_up(
+        &mut self,
+        steps: impl Iterator<Item = i64>,
+        all: &For,
+        counter: fn(&mut Point) -> &mut i64,
+    ) -> Result<(), String> {
+        for step in steps {
+            *counter(&mut self.at) = step;
+            self.stmts(&all.body)?;
+        }
+        *counter(&mut self.at) = 0;
+        Ok(())
+    }
+
+    fn others(&mut self, parts: usize, all: &For) -> Result<(), String> {
+        for part in 0..parts {
+            self.at.other = part;
             self.stmts(&all.body)?;
         }
         Ok(())
     }
 
-    fn first_of_row(&self, access: usize, mut row: i64) -> i64 {
-        let (rank, mut place) = (self.space.shape.len(), 0);
-        for dim in (0..rank - 1).rev() {
-            place += row % self.space.shape[dim] * self.space.strides[access * rank + dim];
-            row /= self.space.shape[dim];
-        }
-        place
+    /// The number of rows, or of rows of tiles.
+    fn rows(&self) -> i64 {
+        let rank = self.space.shape.len();
+        let kept = if self.nest.direction == Direction::Points { rank - 1 } else { self.space.kept };
+        self.space.shape[..kept].iter().product()
     }
 
-    /// The position of an access at the point of the loop.
-    fn at(&self, access: usize) -> i64 {
-        let rank = self.space.shape.len();
-        let stride = match self.nest.accesses[access].inner {
+    /// Begins a row.
+    fn enter(&mut self, row: i64) {
+        let dims = if self.nest.direction == Direction::Points { self.space.shape.len() - 1 } else { self.space.kept };
+        self.at.item = row as usize;
+        self.places = (0..self.nest.accesses.len()).map(|access| self.offset(access, 0..dims, row)).collect();
+    }
+
+    /// The tiles of a row.
+    fn tiles(&mut self, row: i64, points: usize, all: &For) -> Result<(), String> {
+        self.enter(row);
+        let n = self.space.shape.last().copied().unwrap_or(1);
+        for from in (0..n).step_by(points) {
+            (self.at.from, self.at.count) = (from, (n - from).min(points as i64));
+            self.at.i = 0;
+            self.stmts(&all.body)?;
+        }
+        self.at.from = 0;
+        Ok(())
+    }
+
+    /// Neighbouring rows along the innermost dimension of rows.
+    fn sides(&mut self, most: i64, all: &For) -> Result<(), String> {
+        let neighbours = self.space.shape[..self.space.kept].last().copied().unwrap_or(1);
+        let mut row = 0;
+        while row < self.rows() {
+            self.at.side = (neighbours - row % neighbours).min(most);
+            self.enter(row);
+            self.stmts(&all.body)?;
+            row += self.at.side;
+        }
+        Ok(())
+    }
+
+    /// The innermost reduced dimension.
+    fn folded(&self) -> usize {
+        self.space.shape.len() - if self.nest.direction == Direction::Outer { 2 } else { 1 }
+    }
+
+    fn width(&self) -> i64 {
+        self.space.shape[self.folded()]
+    }
+
+    /// The number of pieces of a row.
+    fn pieces_of_row(&self) -> i64 {
+        self.space.shape[self.space.kept.min(self.folded())..self.folded()].iter().product()
+    }
+
+    /// Whether parts of a split row have whole pieces.
+    fn has_whole_pieces(&self) -> bool {
+        self.nest.direction == Direction::Split && self.pieces_of_row() >= self.space.parts as i64
+    }
+
+    fn pieces(&mut self, all: &For) -> Result<(), String> {
+        let (pieces, parts, part) = (self.pieces_of_row(), self.space.parts as i64, self.at.part as i64);
+        let range = match self.has_whole_pieces() {
+            true => pieces * part / parts..pieces * (part + 1) / parts,
+            false => 0..pieces,
+        };
+        let dims = self.space.kept..self.folded();
+        for piece in range {
+            self.at.piece = piece;
+            self.offsets =
+                (0..self.nest.accesses.len()).map(|access| self.offset(access, dims.clone(), piece)).collect();
+            self.stmts(&all.body)?;
+        }
+        self.at.piece = 0;
+        self.offsets.fill(0);
+        Ok(())
+    }
+
+    fn blocks(&mut self, size: i64, first: Option<(usize, usize)>, all: &For) -> Result<(), String> {
+        let (mut at, end) = match self.nest.direction == Direction::Split && !self.has_whole_pieces() {
+            true => self.own_elements(),
+            false => (0, self.width()),
+        };
+        while at < end {
+            let step = match first {
+                Some((counter, first)) if !self.variables[counter][0].is_positive() => first as i64,
+                _ => size,
+            };
+            let many = (end - at).min(step);
+            match self.nest.direction {
+                Direction::Outer => (self.at.first, self.at.lines) = (at, many),
+                _ => (self.at.from, self.at.count) = (at, many),
+            }
+            self.stmts(&all.body)?;
+            at += step;
+        }
+        match self.nest.direction {
+            Direction::Outer => self.at.first = 0,
+            _ => self.at.from = 0,
+        }
+        Ok(())
+    }
+
+    /// The elements of each piece that are this part's, in whole lines of the caches.
+    fn own_elements(&self) -> (i64, i64) {
+        let (width, parts, part) = (self.width(), self.space.parts as i64, self.at.part as i64);
+        let begin = |part: i64| width * part / parts / LINE * LINE;
+        (begin(part), if part + 1 == parts { width } else { begin(part + 1) })
+    }
+
+    fn parts(&mut self, columns: Option<i64>, all: &For) -> Result<(), String> {
+        let whole = self.at.count;
+        let part = columns.unwrap_or(whole).max(1);
+        for c in (0..whole).step_by(part as usize) {
+            (self.at.c, self.at.count) = (c, (whole - c).min(part));
+            self.stmts(&all.body)?;
+        }
+        (self.at.c, self.at.count) = (0, whole);
+        Ok(())
+    }
+
+    /// How far an access moves along some dimensions, for a position that is counted in the order
+    /// of the space.
+    fn offset(&self, access: usize, dims: std::ops::Range<usize>, mut position: i64) -> i64 {
+        let (rank, mut offset) = (self.space.shape.len(), 0);
+        for dim in dims.rev() {
+            offset += position % self.space.shape[dim] * self.space.strides[access * rank + dim];
+            position /= self.space.shape[dim];
+        }
+        offset
+    }
+
+    /// The position of an access at the point of the loops.
+    fn position(&self, access: usize) -> i64 {
+        let (rank, at) = (self.space.shape.len(), &self.at);
+        let stride = |dim: usize| self.space.strides[access * rank + dim];
+        let inner = match self.nest.accesses[access].inner {
             Inner::Broadcast => 0,
             Inner::Unit => 1,
-            Inner::Strided => self.space.strides[access * rank + rank - 1],
+            Inner::Strided => stride(rank - 1),
         };
-        self.places[access] + (self.from + self.i) * stride
+        let rows = match self.nest.direction {
+            Direction::Strided => at.r * stride(self.space.kept - 1),
+            Direction::Outer => (at.first + at.line + at.u) * stride(self.folded()),
+            _ => 0,
+        };
+        self.places[access] + self.offsets[access] + rows + (at.from + at.c + at.i) * inner
     }
 
     fn index(&self, buffer: usize) -> usize {
-        match self.nest.buffers[buffer].scope {
-            Scope::Row => (self.from + self.i) as usize,
-            Scope::Tile => self.i as usize,
+        let index = match self.nest.buffers[buffer].scope {
+            Scope::Row => self.at.from + self.at.i,
+            Scope::Tile => self.at.i,
+            Scope::Rows if self.nest.direction == Direction::Strided => self.at.r,
+            Scope::Rows => self.at.c + self.at.i,
+        };
+        index as usize
+    }
+
+    fn index_of(&self, variable: usize) -> usize {
+        match self.nest.variables[variable].spread {
+            Spread::One => 0,
+            Spread::Columns(_) => (self.at.c + self.at.i) as usize,
+            Spread::Side(_) => self.at.r as usize,
         }
+    }
+
+    /// Makes variables: each element of an array.
+    fn begin(&mut self, variables: &[(usize, Option<Term>)]) -> Result<(), String> {
+        for (variable, term) in variables {
+            let Some(term) = term else { continue };
+            match self.nest.variables[*variable].spread {
+                Spread::One => self.set(*variable, term)?,
+                Spread::Columns(_) => {
+                    for i in 0..self.at.count {
+                        self.at.i = i;
+                        self.set(*variable, term)?;
+                    }
+                    self.at.i = 0;
+                }
+                Spread::Side(_) => {
+                    for r in 0..self.at.side {
+                        self.at.r = r;
+                        self.set(*variable, term)?;
+                    }
+                    self.at.r = 0;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, variable: usize, term: &Term) -> Result<(), String> {
+        let (value, at) = (self.term(term)?, self.index_of(variable));
+        self.variables[variable][at] = value.cast(self.nest.variables[variable].ty);
+        Ok(())
+    }
+
+    fn term(&self, term: &Term) -> Result<Number, String> {
+        let suffix = if term.ty == "float" { "f" } else { "" };
+        self.evaluated(&term.formula.expr, &term.operands, DType::Double, suffix)
+    }
+
+    fn evaluated(
+        &self,
+        expr: &Expr,
+        operands: &[(char, Operand)],
+        computed: DType,
+        suffix: &str,
+    ) -> Result<Number, String> {
+        let leaf = |leaf: &Expr| match leaf {
+            Expr::Integer(n) => Ok(literal(Scalar::Int(*n), DType::Int)),
+            Expr::Float(x) => Ok(literal(Scalar::Float(*x), computed)),
+            other => {
+                let letter = other.letter().ok_or("a formula has no such part")?;
+                let found = operands.iter().find(|(own, _)| *own == letter);
+                let (_, operand) = found.ok_or_else(|| format!("there is no operand {letter}"))?;
+                self.operand(operand)
+            }
+        };
+        evaluate(expr, &leaf, &|name| format!("jo_{name}{suffix}"))
     }
 
     fn computed(&self, value: usize, compute: &Compute) -> Result<Number, String> {
         let dtype = self.nest.values[value].dtype;
         let number = match compute {
             Compute::Load(Place::Access(access)) => {
-                widened(self.memory.load(*access, self.at(*access)), self.nest.accesses[*access].dtype)?
+                let access = *access;
+                widened(self.memory.load(access, self.position(access)), self.nest.accesses[access].dtype)?
             }
             Compute::Load(Place::Buffer(buffer)) => self.buffers[*buffer][self.index(*buffer)],
             Compute::Apply { formula, computed, operands, rounded } => {
-                let leaf = |leaf: &Expr| match *leaf {
-                    Expr::Operand(letter) => {
-                        let found = operands.iter().find(|(own, _)| *own == letter);
-                        let (_, operand) = found.ok_or_else(|| format!("there is no operand {letter}"))?;
-                        self.operand(operand)
-                    }
-                    Expr::Integer(n) => Ok(literal(Scalar::Int(n), DType::Int)),
-                    Expr::Float(x) => Ok(literal(Scalar::Float(x), *computed)),
-                    _ => Err("a formula has no such part".to_owned()),
-                };
-                let suffix = suffix(*computed);
-                let number = evaluate(&formula.expr, &leaf, &|name| format!("jo_{name}{suffix}"))?;
+                let number = self.evaluated(&formula.expr, operands, *computed, suffix(*computed))?;
                 let is_truth = dtype == DType::Bool && *computed == DType::Bool;
                 let number = if is_truth { Number::truth(number.is_true()) } else { number };
-                match rounded {
-                    Some(short) => converted(number.cast("float"), DType::Float, *short)?,
-                    None => number,
-                }
+                as_in_memory(number, *rounded)?
             }
+            Compute::Finish { term, rounded } => as_in_memory(self.term(term)?.cast(value_type(dtype)), *rounded)?,
         };
         Ok(number.cast(value_type(dtype)))
     }
@@ -168,7 +498,25 @@ impl Machine<'_> {
             Origin::Constant(scalar) => literal(scalar, dtype),
             Origin::Float(k) => Number::Double(self.space.reals[k]),
             Origin::Integer(k) => Number::Long(self.space.wholes[k]),
+            Origin::Variable(variable) => self.variables[variable][self.index_of(variable)],
+            Origin::Known(known) => self.known(known),
+            Origin::Found(slot, ty) => self.left[self.slot(self.at.other, slot)].cast(ty),
         }
+    }
+
+    fn known(&self, known: Known) -> Number {
+        let at = &self.at;
+        Number::Long(match known {
+            Known::Count => return Number::Double((self.pieces_of_row() * self.width()) as f64),
+            Known::Width => self.width(),
+            Known::Points => at.count,
+            Known::Lines => at.lines,
+            Known::Piece => at.piece,
+            Known::First if self.nest.direction == Direction::Outer => at.first,
+            Known::First => at.from,
+            Known::Line => at.line + at.u,
+            Known::Point => at.i,
+        })
     }
 
     fn operand(&self, operand: &Operand) -> Result<Number, String> {
@@ -187,11 +535,22 @@ impl Machine<'_> {
             }
             Place::Access(access) => {
                 let value = narrowed(value, self.nest.accesses[access].dtype)?;
-                let at = self.at(access);
+                let at = self.position(access);
                 self.memory.store(access, at, value);
             }
         }
         Ok(())
+    }
+}
+
+/// Elements of a line of the caches: what one part writes no other does.
+const LINE: i64 = 64;
+
+/// A value, rounded as if it were written to memory.
+fn as_in_memory(number: Number, rounded: Option<DType>) -> Result<Number, String> {
+    match rounded {
+        Some(short) => converted(number.cast("float"), DType::Float, short),
+        None => Ok(number),
     }
 }
 

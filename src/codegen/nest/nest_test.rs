@@ -102,13 +102,82 @@ fn each_expensive_value_has_a_loop() {
     assert!(text.contains("v_e = exp(v_s)") && text.contains("# %e : Float(*) = aten::exp(%s)"), "{text}");
 }
 
+/// The kernels of a softmax along rows and across them, of a variance, a scan and an index.
+fn reduced(section: &str) -> String {
+    let head = "graph(%x : Float(*, *)):\n  %y : Tensor = prim::FusionGroup_0(%x)\n  return (%y)\n";
+    let constants = "  %none : None = prim::Constant()\n  %zero : int = prim::Constant[value=0]()\n  %one : int = prim::Constant[value=1]()\n  %no : bool = prim::Constant[value=0]()\n  %dims : int[] = prim::Constant[value=[1]]()";
+    format!(
+        "{head}with prim::FusionGroup_0 = graph(%x : Float(*, *)):\n{constants}\n  %y : Tensor = {section}\n  return (%y)\n"
+    )
+}
+
+const SUM: &str = "aten::sum(%x, %dims, %no, %none)";
+
 #[test]
-fn kernels_with_reductions_have_none() {
-    let sum = CHAIN.replace("%z : Float(*) = aten::mul(%e, %t)", "%z : Float() = aten::sum(%e, %none)");
-    let sum = sum.replace("%one : int", "%none : None = prim::Constant()\n  %one : int");
-    let Planned { kernel, traversal, plan, .. } = planned(&sum);
-    let why = build(&kernel, &traversal, &plan).expect_err("a reduction");
-    assert_eq!(why, "there are no nests of kernels with reductions or scans yet: its direction is inner");
+fn kernels_with_reductions_have_right_nests() {
+    for section in [
+        SUM,
+        "aten::softmax(%x, %one, %none)",
+        "aten::softmax(%x, %zero, %none)",
+        "aten::var(%x, %dims, %no, %no)",
+        "aten::cumsum(%x, %one, %none)",
+        "aten::argmax(%x, %one, %no)",
+        "aten::argmax(%x, %zero, %no)",
+    ] {
+        let nest = nest(&reduced(section));
+        assert_eq!(verify(&nest), Ok(()), "{section}\n{nest}");
+    }
+}
+
+/// The statements of a nest, and those in them, until a change says that it is done.
+fn change_each(stmts: &mut Vec<Stmt>, change: &mut dyn FnMut(&mut Vec<Stmt>) -> bool) -> bool {
+    if change(stmts) {
+        return true;
+    }
+    stmts.iter_mut().any(|stmt| match stmt {
+        Stmt::For(all) => change_each(&mut all.body, change),
+        Stmt::Scope(body) | Stmt::If { body, .. } => change_each(body, change),
+        _ => false,
+    })
+}
+
+fn fault_of_sum(change: &mut dyn FnMut(&mut Vec<Stmt>) -> bool) -> String {
+    let mut nest = nest(&reduced(SUM));
+    assert!(change_each(&mut nest.body, change), "nothing was changed: {nest}");
+    verify(&nest).expect_err("a fault")
+}
+
+#[test]
+fn faults_of_reductions_are_found() {
+    let at_once = fault_of_sum(&mut |stmts| {
+        let first = stmts.iter_mut().find_map(|stmt| match stmt {
+            Stmt::For(all) if all.axis == Axis::Points => Some(all),
+            _ => None,
+        });
+        first.is_some_and(|all| {
+            all.combined.clear();
+            true
+        })
+    });
+    assert_eq!(at_once, "the loop over points (Vector): iterations that run at once set p_y");
+    let without = |stmts: &mut Vec<Stmt>, is_it: &dyn Fn(&Stmt) -> bool| {
+        let at = stmts.iter().position(is_it);
+        at.map(|at| stmts.remove(at)).is_some()
+    };
+    let not_made = fault_of_sum(&mut |stmts| {
+        let is_part = stmts.iter().any(|stmt| matches!(stmt, Stmt::Scope(_)));
+        let begins = |stmt: &Stmt| matches!(stmt, Stmt::Begin(_));
+        is_part && !stmts.iter().any(|stmt| matches!(stmt, Stmt::Open(_))) && without(stmts, &begins)
+    });
+    assert_eq!(not_made, "the loop over points (Vector): p_y is combined before it has a value");
+    let never_finished = fault_of_sum(&mut |stmts| without(stmts, &|stmt| matches!(stmt, Stmt::Let { .. })));
+    assert_eq!(never_finished, "the loop over rows (Worker): v_y is read before it is known");
+    let in_a_loop = fault_of_sum(&mut |stmts| {
+        let Some(Stmt::For(all)) = stmts.iter_mut().find(|stmt| matches!(stmt, Stmt::For(_))) else { return false };
+        all.body.push(Stmt::Turn { number: 0, body: Vec::new() });
+        true
+    });
+    assert!(in_a_loop.ends_with("parts of a row would not all be in one phase of the launch"), "{in_a_loop}");
 }
 
 /// Floats in rows with strides.
@@ -125,6 +194,10 @@ impl Memory for Floats {
     fn store(&mut self, access: usize, at: i64, value: Number) {
         self.stores[access - self.loads.len()][at as usize] = value.single();
     }
+
+    fn add(&mut self, access: usize, at: i64, value: f64) {
+        self.stores[access - self.loads.len()][at as usize] += value as f32;
+    }
 }
 
 #[test]
@@ -135,7 +208,8 @@ fn plans_do_not_change_what_is_computed() {
     let x: Vec<f32> = (0..n).map(|i| (i as f32 * 0.37).sin() * 3.0).collect();
     let y: Vec<f32> = (0..n).map(|i| (i as f32 * 0.11).cos()).collect();
     let strides = [[width as i64, 1]; 4].concat();
-    let space = Space { shape: &[rows as i64, width as i64], strides: &strides, reals: &[], wholes: &[] };
+    let shape = [rows as i64, width as i64];
+    let space = Space { shape: &shape, kept: 1, columns: 1024, parts: 1, strides: &strides, reals: &[], wholes: &[] };
     let results = |tile: usize, alone: bool| {
         let mut plan = plan.clone();
         plan.tile = tile;

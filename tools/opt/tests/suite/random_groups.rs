@@ -8,7 +8,11 @@
 //! Results are poisoned before the launch and have canaries around them. Results are compared as by
 //! `jitopt validate`, and if that fails for operators that round several times, by a tolerance;
 //! shapes, strides and element types must be equal. A third of the units use two to five threads
-//! per launch. Where groups reduce nothing, their executed nests must give the same bits.
+//! per launch.
+//!
+//! The nests of groups are executed, too. They must give the bits of compiled kernels wherever the
+//! order of operations is fixed: in units without vectors, and of groups that reduce nothing; other
+//! nests are compared with the interpreter as kernels are.
 //!
 //! Fifty groups form one unit for the C compiler. Vectorisation takes most of its time, and most of
 //! the test's: so of twenty units, one is compiled as by `jitopt run`, one for AVX2 and one for
@@ -26,7 +30,7 @@
 #![allow(clippy::print_stdout, reason = "figures are for those who ask with --nocapture")]
 
 use crate::support::dice;
-use crate::support::nest_runs::same_bits;
+use crate::support::nest_runs::{executor, same_bits};
 use crate::support::parallel;
 
 use dice::Dice;
@@ -77,6 +81,10 @@ struct Group {
     text: String,
     inputs: Vec<IValue>,
     era: Era,
+    /// Whether it reduces, and whether it has sums over other dimensions, to which each thread
+    /// adds.
+    reduces: bool,
+    has_column_reductions: bool,
 }
 
 fn group(seed: u64) -> Group {
@@ -495,6 +503,7 @@ impl Section {
     }
 
     fn finished(mut self, draws: &mut Dice, era: Era, rank: usize) -> Group {
+        let (reduces, has_column_reductions) = (self.reduced.is_some(), !self.column_reductions.is_empty());
         if self.computed.is_empty() || !self.rows.is_empty() && draws.one_in(3) {
             self.computed.extend(self.rows.last().cloned());
         }
@@ -532,7 +541,7 @@ impl Section {
             self.lines.join("\n  "),
             results.join(", ")
         );
-        Group { text, inputs: self.inputs, era }
+        Group { text, inputs: self.inputs, era, reduces, has_column_reductions }
     }
 }
 
@@ -651,6 +660,10 @@ struct Checked {
     counts: Counts,
     /// Whether its nest gave the same bits as its kernel.
     nests: u64,
+    /// The same of groups with reductions.
+    reduced_nests: u64,
+    /// Whether its nest was compared with the interpreter.
+    judged_nests: u64,
     reasons: Vec<String>,
 }
 
@@ -687,9 +700,22 @@ fn check_together(seeds: &[u64], how: How) -> Vec<Checked> {
     let has_own_digits = !options.contains("-march=x86-64");
     let mut all: Vec<Checked> =
         groups.iter().map(|(seed, graph, group)| check(*seed, graph, group, &backend)).collect();
+    let nests = Rc::new(executor(always_threads));
     for ((seed, graph, group), checked) in groups.iter().zip(&mut all).filter(|_| has_own_digits) {
-        match same_bits(graph, &group.inputs, &backend) {
-            Ok(ran) => checked.nests = u64::from(ran),
+        let adds_in_shares = always_threads.is_some() && group.has_column_reductions;
+        if group.reduces && (!scalar || adds_in_shares) {
+            let judged = check(*seed, graph, group, &nests);
+            checked.judged_nests = judged.counts.launched.min(1);
+            if let Some(why) = judged.wrong {
+                checked.wrong = Some(format!("the executed nest: {why}"));
+            }
+            continue;
+        }
+        match same_bits(graph, &group.inputs, &backend, &nests) {
+            Ok(ran) => {
+                checked.nests = u64::from(ran && !group.reduces);
+                checked.reduced_nests = u64::from(ran && group.reduces);
+            }
             Err(why) => checked.wrong = Some(format!("seed {seed}: {why}\n{}", group.text)),
         }
     }
@@ -739,7 +765,7 @@ fn check(seed: u64, graph: &Graph, group: &Group, backend: &Rc<CpuBackend>) -> C
     let often = if once { " (not each time)" } else { "" };
     let wrong = wrong.map(|why| format!("seed {seed}{often}: {why}\n{}", group.text));
     let loosened = loosened.map(|why| (seed, format!("{why}\n{}", group.text)));
-    Checked { wrong, loosened, counts, nests: 0, reasons }
+    Checked { wrong, loosened, counts, nests: 0, reduced_nests: 0, judged_nests: 0, reasons }
 }
 
 #[test]
@@ -771,10 +797,14 @@ fn random_groups() {
     let loosened: Vec<&(u64, String)> = all.iter().filter_map(|found| found.loosened.as_ref()).collect();
     println!("{} within the tolerance, and beyond the budget", loosened.len());
     loosened.iter().for_each(|(seed, why)| println!("seed {seed}: {why}"));
+    let nests: u64 = all.iter().map(|found| found.nests).sum();
+    let reduced: u64 = all.iter().map(|found| found.reduced_nests).sum();
+    let judged: u64 = all.iter().map(|found| found.judged_nests).sum();
+    println!("{nests} nests without and {reduced} with reductions have the same bits, {judged} are within the budget");
     let shown: Vec<&str> = wrong.iter().take(30).map(|text| text.as_str()).collect();
     assert!(wrong.is_empty(), "{} groups of {} are wrong\n{}", wrong.len(), seeds.len(), shown.join("\n"));
     assert!(launched * 2 > seeds.len() as u64, "hardly a group runs as a kernel\n{reported}");
-    let nests: u64 = all.iter().map(|found| found.nests).sum();
     assert!(nests * 10 > seeds.len() as u64, "hardly a nest is executed: {nests}");
+    assert!(reduced * 10 > seeds.len() as u64, "hardly a nest with reductions is executed: {reduced}");
     assert!(divided * 100 > seeds.len() as u64, "hardly a group is divided");
 }

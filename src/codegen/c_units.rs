@@ -1,0 +1,47 @@
+//! Kernels as C: readable, without headers, each statement beside its IR line.
+//!
+//! A kernel is one function over a range of tiles of its iteration space, or of rows: its nest
+//! ([`super::nest`]), printed by [`super::c`]. A unit is several of them, after what they call of
+//! the vector mathematics. Names in the text: `v_x` the value of `%x` at an element or of a row,
+//! `t_x` an array of such, and for reductions `a_x` the total, `p_x` that of a block.
+
+use super::c;
+use super::kernel::{Kernel, Traversal};
+use super::kernel_plan::Plan;
+use super::nest::build::build;
+use super::prelude;
+
+/// One translation unit of several kernels: what they call of the prelude, then each as a function
+/// of its name.
+pub fn unit(kernels: &[(&str, &Kernel, &Traversal, &Plan)]) -> String {
+    let functions: Vec<String> =
+        kernels.iter().map(|(name, kernel, traversal, plan)| function(name, kernel, traversal, plan)).collect();
+    let mut text = prelude::types().to_owned();
+    text += &prelude::used_by(functions.iter().map(String::as_str));
+    for function in functions {
+        text += "\n";
+        text += &function;
+    }
+    text
+}
+
+/// A text without what only people read: lines of the graph, in whose types sizes may stand.
+pub fn without_notes(text: &str) -> String {
+    text.lines().map(|line| line.split("//").next().unwrap_or_default().trim_end()).fold(
+        String::new(),
+        |mut all, line| {
+            all += line;
+            all.push('\n');
+            all
+        },
+    )
+}
+
+/// The function of a kernel for a traversal and a plan. One that has no nest does not compile, for
+/// the reason that it names, and the interpreter runs its group.
+pub fn function(name: &str, kernel: &Kernel, traversal: &Traversal, plan: &Plan) -> String {
+    match build(kernel, traversal, plan) {
+        Ok(nest) => c::function(name, &nest),
+        Err(why) => format!("#error {why}\n"),
+    }
+}

@@ -1,0 +1,249 @@
+//! Nests as text for people: `--emit=nest`.
+
+use super::{
+    Axis, Bind, Buffer, Compute, Distance, For, Known, Nest, Operand, Origin, Place, Scope, Spread, Stmt, Term,
+};
+use crate::codegen::expression::{Expr, Expression};
+use crate::codegen::kernel::Inner;
+use crate::tensor::Scalar;
+use std::fmt::{self, Write};
+
+/// Column that notes begin in.
+const MARGIN: usize = 60;
+
+impl fmt::Display for Nest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "nest {}", self.group)?;
+        for assumed in &self.assumed {
+            writeln!(f, "  # {assumed}")?;
+        }
+        for access in &self.accesses {
+            let (name, ty) = (&access.name, access.dtype.name());
+            let layout = match access.inner {
+                _ if access.is_of_row => "one element per row",
+                Inner::Broadcast => "broadcast along rows",
+                Inner::Unit => "contiguous",
+                Inner::Strided => "strided",
+            };
+            writeln!(f, "  {} {name}: {ty}, {layout}", if access.is_written { "writes" } else { "reads" })?;
+        }
+        let mut out = String::new();
+        self.stmts(&mut out, 2, &self.body);
+        f.write_str(&out)
+    }
+}
+
+/// What a loop over an axis runs over.
+fn over(axis: Axis) -> String {
+    match axis {
+        Axis::Tiles(points) => format!("for each tile of {points} points of each row"),
+        Axis::FirstRow(points) => format!("for each tile of {points} points of the first row"),
+        Axis::Points => "for each point i of the tile".to_owned(),
+        Axis::Rows => "for each row".to_owned(),
+        Axis::Columns(rows) => format!("for each tile of {rows} interleaved rows"),
+        Axis::Sides(rows) => format!("for each side of {rows} rows"),
+        Axis::Side => "for each row r of the side".to_owned(),
+        Axis::Pieces => "for each piece of the row".to_owned(),
+        Axis::Blocks { size, first: None } => format!("for each block of {size} elements"),
+        Axis::Blocks { size, first: Some((_, first)) } => {
+            format!("for each block of {size} elements, the first of {first}")
+        }
+        Axis::Lines { at_once: 1, rest_of: 1 } => "for each line j of the block".to_owned(),
+        Axis::Lines { at_once: 1, .. } => "for each line j that is left".to_owned(),
+        Axis::Lines { at_once, .. } => format!("for each {at_once} lines of the block"),
+        Axis::Together(lines) => format!("for each u of {lines} lines"),
+        Axis::Parts { columns, .. } => format!("for each part of {columns} rows"),
+        Axis::Shares => "for each part of the row".to_owned(),
+        Axis::SharesBefore => "for each part before this one".to_owned(),
+    }
+}
+
+impl Nest {
+    fn stmts(&self, out: &mut String, indent: usize, stmts: &[Stmt]) {
+        for stmt in stmts {
+            // Braces mean nothing to readers.
+            if let Stmt::Scope(body) = stmt {
+                self.stmts(out, indent, body);
+                continue;
+            }
+            for (text, note) in self.stmt(stmt) {
+                let _ = match note.is_empty() {
+                    true => writeln!(out, "{:indent$}{text}", ""),
+                    false => {
+                        writeln!(out, "{:indent$}{text:width$} # {note}", "", width = MARGIN.saturating_sub(indent))
+                    }
+                };
+            }
+            match stmt {
+                Stmt::Retry { body, lost, again } => {
+                    self.stmts(out, indent + 2, body);
+                    let lost: Vec<String> = lost.iter().map(|term| self.term(term)).collect();
+                    let _ = writeln!(out, "{:indent$}again, once, if {}:", "", lost.join(" | "));
+                    self.stmts(out, indent + 2, again);
+                }
+                _ => stmt.inside().into_iter().for_each(|body| self.stmts(out, indent + 2, body)),
+            }
+        }
+    }
+
+    /// A loop.
+    fn head(&self, all: &For) -> String {
+        let bind = match all.bind {
+            Bind::Serial => "",
+            Bind::Worker => ", in parallel",
+            Bind::Vector => ", as a vector",
+            Bind::Unroll => ", unrolled",
+        };
+        let combined = all.combined.iter().map(|one| {
+            let scan = if one.is_scan { "scan " } else { "" };
+            format!(", {scan}{} {}", one.how, self.variables[one.variable].name)
+        });
+        over(all.axis) + bind + &combined.collect::<String>()
+    }
+
+    /// The lines of a statement, with their notes.
+    fn stmt<'a>(&self, stmt: &'a Stmt) -> Vec<(String, &'a str)> {
+        let at = |place: Place| format!("{}{}", self.place(place), self.index(place));
+        let one = match stmt {
+            Stmt::For(all) => (self.head(all), ""),
+            Stmt::Alloc(buffer) => {
+                let Buffer { elements, scope, dtype, .. } = self.buffers[*buffer];
+                let scope = match scope {
+                    Scope::Row => "a row",
+                    Scope::Tile => "a tile",
+                    Scope::Rows => "rows",
+                };
+                let name = self.place(Place::Buffer(*buffer));
+                (format!("buffer {name}: {elements} of {}, for {scope}", dtype.name()), "")
+            }
+            Stmt::Open(place) => (format!("open {}", self.place(*place)), ""),
+            Stmt::Let { value, compute, note } => {
+                let text = match compute {
+                    Compute::Load(place) => at(*place),
+                    Compute::Apply { formula, operands, rounded, .. } => {
+                        let text = self.formula(formula, operands);
+                        rounded.map_or(text.clone(), |dtype| format!("{}({text})", dtype.name()))
+                    }
+                    Compute::Finish { term, rounded } => {
+                        let text = self.term(term);
+                        rounded.map_or(text.clone(), |dtype| format!("{}({text})", dtype.name()))
+                    }
+                };
+                (format!("{} = {text}", self.values[*value].name), note.as_str())
+            }
+            Stmt::Store { to, operand, note, .. } => {
+                (format!("{} = {}", at(*to), self.operand(operand)), note.as_str())
+            }
+            Stmt::Flush(access) => (format!("flush {}", self.accesses[*access].name), ""),
+            Stmt::Prefetch { accesses, ahead } => {
+                let names: Vec<&str> = accesses.iter().map(|&access| self.accesses[access].name.as_str()).collect();
+                let ahead = match ahead {
+                    Distance::Elements(n) => format!("{n} elements ahead"),
+                    Distance::Lines(n) => format!("{n} elements of lines ahead"),
+                    Distance::NextRow(n) => format!("a row ahead, of at most {n} elements"),
+                };
+                (format!("prefetch {}, {ahead}", names.join(", ")), "")
+            }
+            Stmt::Begin(variables) => {
+                let begun = variables.iter().map(|(variable, term)| {
+                    let count = match self.variables[*variable].spread {
+                        Spread::One => String::new(),
+                        Spread::Columns(n) | Spread::Side(n) => format!("{n} of "),
+                    };
+                    let (name, value) = (&self.variables[*variable].name, term.as_ref().map(|term| self.term(term)));
+                    let value = value.map_or(String::new(), |value| format!(" = {value}"));
+                    (format!("variable {name}: {count}{}{value}", self.variables[*variable].ty), "")
+                });
+                return begun.collect();
+            }
+            Stmt::Set { variable, term, note } => {
+                (format!("{} = {}", self.variable(*variable), self.term(term)), note.as_str())
+            }
+            Stmt::Accumulate { to, term, note } => {
+                let place = at(Place::Access(*to));
+                (format!("{place} = {place} + {}", self.term(term)), note.as_str())
+            }
+            Stmt::If { when, .. } => (format!("if {}", self.term(when)), ""),
+            Stmt::Retry { .. } => ("try".to_owned(), ""),
+            Stmt::Inclusive(variable) => (format!("{} has this element in it", self.variables[*variable].name), ""),
+            Stmt::Turn { number, .. } => (format!("in phase {number} of the launch, and then the next row"), ""),
+            Stmt::Once { number, .. } => (format!("in phase {number} of the launch, by one part"), ""),
+            Stmt::Leave { variable, slot } => (format!("leave {} in slot {slot}", self.variables[*variable].name), ""),
+            Stmt::Scope(_) => return Vec::new(),
+        };
+        vec![one]
+    }
+
+    /// The element of a place.
+    fn index(&self, place: Place) -> &'static str {
+        match place {
+            Place::Access(access) if self.accesses[access].inner == Inner::Broadcast => "[0]",
+            Place::Buffer(buffer) if self.buffers[buffer].scope == Scope::Rows && self.is_of_sides() => "[r]",
+            _ => "[i]",
+        }
+    }
+
+    fn is_of_sides(&self) -> bool {
+        self.direction == crate::codegen::kernel::Direction::Strided
+    }
+
+    fn variable(&self, variable: usize) -> String {
+        let name = &self.variables[variable].name;
+        match self.variables[variable].spread {
+            Spread::One => name.clone(),
+            Spread::Columns(_) => format!("{name}[i]"),
+            Spread::Side(_) => format!("{name}[r]"),
+        }
+    }
+
+    fn term(&self, term: &Term) -> String {
+        self.formula(term.formula, &term.operands)
+    }
+
+    fn formula(&self, formula: &Expression, operands: &[(char, Operand)]) -> String {
+        let leaf = |leaf: &Expr| match leaf {
+            Expr::Integer(n) => n.to_string(),
+            Expr::Float(x) => format!("{x:?}"),
+            Expr::Typed(number) => number.spelled(),
+            other => {
+                let found = operands.iter().find(|(own, _)| other.letter() == Some(*own));
+                found.map_or(String::new(), |(_, operand)| self.operand(operand))
+            }
+        };
+        formula.expr.print(&leaf, &|function| function.name.to_owned()).replace("jo_", "")
+    }
+
+    fn operand(&self, operand: &Operand) -> String {
+        let name = match operand.origin {
+            Origin::Value(value) => self.values[value].name.clone(),
+            Origin::Constant(Scalar::Int(n)) => return n.to_string(),
+            Origin::Constant(Scalar::Float(x)) => return format!("{x:?}"),
+            Origin::Constant(scalar) => return format!("{}", scalar.real()),
+            Origin::Float(k) => format!("real{k}"),
+            Origin::Integer(k) => format!("whole{k}"),
+            Origin::Variable(variable) => self.variable(variable),
+            Origin::Known(known) => known.name().to_owned(),
+            Origin::Found(slot, _) => format!("slot {slot}"),
+        };
+        match operand.from == operand.to {
+            true => name,
+            false => format!("{}({name})", operand.to.name()),
+        }
+    }
+}
+
+impl Known {
+    /// Its name for people.
+    fn name(self) -> &'static str {
+        match self {
+            Known::Count => "count",
+            Known::Width => "width",
+            Known::Points => "points",
+            Known::Lines => "lines",
+            Known::Piece => "piece",
+            Known::First => "first",
+            Known::Line => "line",
+            Known::Point => "i",
+        }
+    }
+}
