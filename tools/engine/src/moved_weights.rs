@@ -1,9 +1,13 @@
 //! Two files of one model: weights by name and content, and sizes that one of them fixes.
 
-use jitopt_core::interpreter::IValue;
+use crate::judging::Trial;
 use jitopt_core::interpreter::comparison::{Tolerance, differences};
+use jitopt_core::interpreter::{IValue, Stop};
 use jitopt_core::ir::{Graph, Value};
+use jitopt_core::tensor::Precision;
 use jitopt_core::types::{Dim, TensorType, Type, TypeKind};
+use jitopt_judge::showing::{Outcome, Settings};
+use jitopt_judge::verdict::fitting;
 use std::collections::BTreeMap;
 
 /// Notes of one kind that are listed; others are counted.
@@ -78,6 +82,27 @@ pub(crate) fn adopt_sizes(graph: &mut Graph, other: &Graph) {
         graph.set_type(ours, Type::new(TypeKind::Tensor(TensorType { sizes, dtype, ..a.clone() })));
     }
 }
+
+/// Drops generated samples that lie outside what an exported program was exported for: inputs that
+/// share memory, which no exporter looks at, and sizes that an assertion about them refuses.
+pub(crate) fn keep_within(trial: &mut Trial, other: &Graph) {
+    let settings = trial.settings.of_other();
+    let is_refused = |graph: &Graph, settings: &Settings, inputs: &[IValue]| {
+        let ran = Outcome::of(graph, settings, &fitting(graph, inputs), Precision::Typed);
+        let raised = ran.results.as_ref().err().and_then(Stop::exception);
+        raised.is_some_and(|raised| ASSERTIONS.iter().any(|start| raised.message.starts_with(start)))
+    };
+    let (graph, own) = (&trial.graph, &trial.settings);
+    let tensors = graph.params(graph.root()).filter(|param| graph.ty(*param).is_tensor()).count();
+    trial.samples.retain(|sample| {
+        let is_shared = tensors > 1 && sample.name.ends_with("(aliased)");
+        let is_outside = || is_refused(graph, own, &sample.inputs) || is_refused(other, &settings, &sample.inputs);
+        !sample.name.starts_with("seed ") || !(is_shared || is_outside())
+    });
+}
+
+/// How messages of assertions about sizes begin.
+const ASSERTIONS: [&str; 2] = ["Runtime assertion failed", "Deferred runtime assertion failed"];
 
 fn known((ours, theirs): (&Dim, &Dim)) -> Dim {
     if let Dim::Known(_) = ours { *ours } else { *theirs }

@@ -84,11 +84,12 @@ impl<'o> Comparison<'o> {
         let mut contents = theirs.clone();
         contents.extend(own.clone());
         let mut graph = program.graph_to_run(options.torch, workspace)?;
-        if let Some(other) = against.other.filter(|other| other.is_archive() || program.is_archive()) {
+        let other = against.other.filter(|other| other.is_archive() || program.is_archive());
+        let other = other.map(|other| other.graph(options.torch, workspace)).transpose()?;
+        if let Some(other) = &other {
             // Samples must fit both graphs: what one leaves open the other may fix.
-            let other = other.graph(options.torch, workspace)?;
-            moved_weights::fixed_sizes(&graph, &other).iter().for_each(|note| workspace.note(note));
-            moved_weights::adopt_sizes(&mut graph, &other);
+            moved_weights::fixed_sizes(&graph, other).iter().for_each(|note| workspace.note(note));
+            moved_weights::adopt_sizes(&mut graph, other);
         }
         let mut trial = Trial::with(graph, options, (&program.path, contents), workspace)?;
         if !own.is_empty() && !theirs.is_empty() {
@@ -96,6 +97,9 @@ impl<'o> Comparison<'o> {
             let mut bindings = trial.settings.bindings.clone();
             bindings.extend(theirs);
             trial.settings.other_bindings = Some(Rc::new(bindings));
+        }
+        if let Some(other) = &other {
+            moved_weights::keep_within(&mut trial, other);
         }
         trial.settings.by_origin = against.is_other_graph;
         if against.is_other_graph && options.fill_unknown.is_none() {

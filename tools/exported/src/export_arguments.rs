@@ -154,8 +154,13 @@ fn complex(value: &Json) -> Option<Argument<'static>> {
 
 /// `{"type": "cuda", "index": 1}`
 pub(crate) fn device(value: &Json) -> Option<String> {
-    let kind = value.get("type").text().filter(|kind| kind.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_'))?;
-    Some(value.get("index").int().map_or_else(|| kind.to_owned(), |index| format!("{kind}:{index}")))
+    let is_plain = |kind: &&str| {
+        let mut bytes = kind.bytes();
+        bytes.next().is_some_and(|b| b.is_ascii_alphabetic()) && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_')
+    };
+    let kind = value.get("type").text().filter(is_plain)?;
+    let index = value.get("index").int().filter(|index| (0..256).contains(index));
+    Some(index.map_or_else(|| kind.to_owned(), |index| format!("{kind}:{index}")))
 }
 
 /// The number of `c10::ScalarType` for a number of the schema.

@@ -37,6 +37,7 @@ mod value_metadata;
 pub use bound_weights::weights;
 use graph_writer::Writer;
 use jitopt_archive::{Archive, Json, Refusal};
+use jitopt_core::analysis::inference::contradicts;
 use jitopt_core::ir::{Dialect, Graph, Releases};
 use jitopt_core::types::release::Release;
 
@@ -72,8 +73,23 @@ pub fn graph(archive: &Archive, release: Option<Release>) -> Result<Graph> {
     graph.dialect = Dialect { releases: Releases { oldest: release, newest: release }, ..Dialect::default() };
     let mut writer = Writer::new(&mut graph);
     let written = program_signature::write(&mut writer, &program);
-    written.map_err(|refusal| Refusal { record: refusal.record.or(record), ..refusal })?;
+    let checked = written.and_then(|()| check_metadata(&graph));
+    checked.map_err(|refusal| Refusal { record: refusal.record.or(record), ..refusal })?;
     Ok(graph)
+}
+
+/// Refuses metadata that contradicts the operands of its node: two readers would believe different
+/// things of such a file.
+fn check_metadata(graph: &Graph) -> Result<()> {
+    for node in graph.all_nodes() {
+        let wrong = graph.outputs(node).find(|output| contradicts(graph, node, *output, graph.ty(*output)));
+        if let Some(output) = wrong {
+            let (name, ty) = (graph.name(output), graph.ty(output));
+            let kind = graph.kind(node).as_str();
+            return refuse(format!("the metadata of `{name}` says {ty}, which operands of `{kind}` contradict"));
+        }
+    }
+    Ok(())
 }
 
 /// The release that saved a program. Files say so since 2.5; before that, the schema does.

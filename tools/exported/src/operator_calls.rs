@@ -91,9 +91,14 @@ impl<'j> Frame<'j> {
     }
 
     /// The operands of a call: those of the schema in its order, or all arguments of an unknown
-    /// operator in theirs.
+    /// overload in theirs. An unknown operator could do anything.
     fn operands(&self, writer: &mut Writer<'_>, kind: Symbol, overload: &str, call: &Call<'j>) -> Result<Vec<Value>> {
         let Some(schema) = schema(writer, kind, overload, call) else {
+            if operator(writer.graph.era, kind).schemas.is_empty() {
+                let help = "`--schema='NAMESPACE::NAME(Tensor x) -> Tensor'` declares an operator".to_owned();
+                let reason = format!("operator `{kind}` is unknown");
+                return Err(Refusal { record: None, reason, help: Some(help) });
+            }
             return call.inputs.iter().map(|(_, argument)| self.operand(writer, argument)).collect();
         };
         let mut operands = Vec::new();
