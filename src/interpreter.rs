@@ -60,13 +60,13 @@ pub mod sketch;
 pub mod specialization;
 pub mod stop;
 pub mod tailoring;
-mod tensor_format;
+pub mod tensor_format;
 #[cfg(test)]
 mod tensor_format_test;
 pub mod usage_hints;
 
 pub use call::{Answer, Call, Outs};
 pub use environment::{Environment, Release};
-pub use ivalue::IValue;
+pub use ivalue::{EnumMember, IValue, Object};
 pub use machine::{Backend, Machine, Watch};
 pub use stop::{Exception, Reason, Stop};

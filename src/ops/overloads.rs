@@ -126,6 +126,12 @@ impl Schema {
     }
 }
 
+/// The cost of passing a value of type `actual` for a formal, if it can be passed. Type variables are
+/// bound as arguments are matched in order.
+pub fn conversion_cost(formal: Type, actual: Type, bindings: &mut Bindings) -> Option<u32> {
+    conversion(formal, actual, bindings)
+}
+
 /// Whether one of these overloads takes operands of these types, as PyTorch's reader checks.
 pub(crate) fn accepts(schemas: &[Schema], operands: &[Type]) -> bool {
     schemas.iter().any(|schema| price(schema, operands, Numbers::Kept).is_ok_and(|price| price < cost::LENIENT))

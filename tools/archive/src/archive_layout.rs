@@ -10,6 +10,7 @@ use crate::pickle_value::Value;
 use crate::records::{OLD_PROGRAM, Records};
 use crate::refusal::{Refusal, Result, refuse, shown};
 use crate::stored_tensors::{NamedTensor, StoredTensor};
+use crate::stored_values::{self, StoredValue};
 use crate::strict_json::Json;
 use crate::unpickler::unpickle;
 use std::collections::BTreeMap;
@@ -77,6 +78,17 @@ pub struct Archive {
     pub extra_files: Vec<(String, u64)>,
     /// Facts of an exported program.
     pub exported: Option<Exported>,
+}
+
+/// A record of serialized code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CodeFile {
+    /// Its name, `code/__torch__/a.py`.
+    pub record: String,
+    /// The module that its definitions belong to, `__torch__.a`.
+    pub module: String,
+    /// Its text.
+    pub content: Vec<u8>,
 }
 
 /// Reads an archive.
@@ -188,6 +200,31 @@ impl Archive {
         self.modules = tree.modules;
         self.operators = surface.operators;
         self.classes = surface.classes.into_values().collect();
+    }
+
+    /// The serialized code, in the order of the archive.
+    ///
+    /// # Errors
+    /// A record is damaged.
+    pub fn code(&self) -> Result<Vec<CodeFile>> {
+        let mut files = Vec::new();
+        for name in self.records.names() {
+            let Some(module) = name.strip_prefix("code/").and_then(|name| name.strip_suffix(".py")) else { continue };
+            let (record, module) = (name.to_owned(), module.replace('/', "."));
+            files.push(CodeFile { content: self.records.content(name)?, record, module });
+        }
+        Ok(files)
+    }
+
+    /// The module, or the value of another record: `data`, `constants`.
+    ///
+    /// # Errors
+    /// The record is damaged, or there is none.
+    pub fn stored(&mut self, name: &str) -> Result<StoredValue> {
+        let record = format!("{name}.pkl");
+        let content = self.records.content(&record)?;
+        let pickle = unpickle(&content).map_err(|refusal| refusal.in_record(&record))?;
+        stored_values::tree(&pickle, name, &mut self.records).map_err(|refusal| refusal.in_record(&record))
     }
 
     /// Bytes of the file, and its entries.

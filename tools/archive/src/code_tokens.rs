@@ -12,53 +12,64 @@ const LONGEST: usize = 100_000;
 
 /// A token: what it is, and its text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Token<'a> {
+pub enum Token<'a> {
+    /// A name or a keyword.
     Name(&'a str),
+    /// A number without its sign.
     Number(&'a str),
+    /// A string with its quotes.
     Text(&'a str),
+    /// Punctuation.
     Mark(&'a str),
 }
 
 impl<'a> Token<'a> {
-    pub(crate) fn name(self) -> Option<&'a str> {
+    /// The name, if it is one.
+    pub fn name(self) -> Option<&'a str> {
         if let Token::Name(name) = self { Some(name) } else { None }
     }
 
-    pub(crate) fn text(self) -> &'a str {
+    /// The text, as it is written.
+    pub fn text(self) -> &'a str {
         match self {
             Token::Name(text) | Token::Number(text) | Token::Text(text) | Token::Mark(text) => text,
         }
     }
 
-    pub(crate) fn is(self, mark: &str) -> bool {
+    /// Whether it is this mark.
+    pub fn is(self, mark: &str) -> bool {
         self == Token::Mark(mark)
     }
 }
 
 /// A logical line: brackets join lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Line<'a> {
+pub struct Line<'a> {
     /// The number of its first line, from 1.
-    pub(crate) number: usize,
+    pub number: usize,
     /// The number of blocks around it.
-    pub(crate) level: usize,
-    pub(crate) tokens: Vec<Token<'a>>,
+    pub level: usize,
+    /// Its tokens.
+    pub tokens: Vec<Token<'a>>,
 }
 
 impl<'a> Line<'a> {
     /// Token `at`, if there is one.
-    pub(crate) fn get(&self, at: usize) -> Option<Token<'a>> {
+    pub fn get(&self, at: usize) -> Option<Token<'a>> {
         self.tokens.get(at).copied()
     }
 
     /// Whether the line has this mark at this place.
-    pub(crate) fn has(&self, at: usize, mark: &str) -> bool {
+    pub fn has(&self, at: usize, mark: &str) -> bool {
         self.get(at).is_some_and(|token| token.is(mark))
     }
 }
 
 /// The logical lines of a file.
-pub(crate) fn lines(bytes: &[u8]) -> Result<Vec<Line<'_>>> {
+///
+/// # Errors
+/// Something that PyTorch does not print, or that parsers could take differently.
+pub fn lines(bytes: &[u8]) -> Result<Vec<Line<'_>>> {
     if bytes.starts_with(b"\xef\xbb\xbf") {
         return refuse("byte order mark in code");
     }

@@ -15,7 +15,7 @@
 mod archive_layout;
 mod byte_source;
 mod code_surface;
-mod code_tokens;
+pub mod code_tokens;
 mod container;
 mod declared_types;
 mod exported_checks;
@@ -28,10 +28,11 @@ mod records;
 mod refusal;
 mod safetensors_form;
 mod stored_tensors;
+mod stored_values;
 mod strict_json;
 mod unpickler;
 
-pub use archive_layout::{Archive, Kind, open};
+pub use archive_layout::{Archive, CodeFile, Kind, open};
 pub use byte_source::ByteSource;
 pub use code_surface::{Class, Method};
 pub use container::{Container, Entry};
@@ -39,6 +40,7 @@ pub use exported_model::Exported;
 pub use refusal::Refusal;
 pub use safetensors_form::safetensors;
 pub use stored_tensors::{Dtype, NamedTensor, Quantizer, Role, StoredTensor};
+pub use stored_values::StoredValue;
 pub use strict_json::Json;
 
 /// Whether a file begins as a zip archive does. PyTorch's own always do.

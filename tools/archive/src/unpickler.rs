@@ -341,8 +341,8 @@ impl Machine<'_> {
             (Global::BuildList(element), [list]) => return self.typed_list(element, *list),
             (Global::RestoreTypeTag, [value, tag]) => return self.restored(*value, *tag),
             (Global::BuildTensorFromId, [number]) => Value::LegacyTensor(self.natural(*number, "tensor number")?),
-            (Global::Complex, [_, _]) => Value::Complex,
-            (Global::Device, [name, ..]) => self.text_of(*name).map(|_| Value::Device)?,
+            (Global::Complex, [real, imaginary]) => Value::Complex(self.real(*real)?, self.real(*imaginary)?),
+            (Global::Device, [name, ..]) => Value::Device(self.text_of(*name)?.to_owned()),
             (Global::RebuildTensor, _) => self.tensor(&all, false)?,
             (Global::RebuildQuantized, _) => self.tensor(&all, true)?,
             (Global::RebuildParameter, [tensor, requires_grad, _]) => self.parameter(*tensor, *requires_grad)?,
@@ -350,6 +350,15 @@ impl Machine<'_> {
             _ => return refuse(format!("REDUCE of {global:?} with {} arguments", all.len())),
         };
         Ok(self.add(value))
+    }
+
+    fn real(&self, id: Id) -> Result<f64> {
+        match self.get(id) {
+            Value::Float(value) => Ok(*value),
+            // Python writes the parts of complex numbers as floats; an int would be one, too.
+            Value::Int(value) => Ok(*value as f64),
+            other => refuse(format!("{} is no part of a complex number", other.kind())),
+        }
     }
 
     fn pairs(&self, list: Id) -> Result<Vec<(Id, Id)>> {

@@ -1,54 +1,157 @@
 //! Archives of PyTorch: their graphs and weights, and what is said where text is expected.
 
 use crate::error::{Error, Kind};
-use jitopt_archive::{Archive, Kind as Layout, Refusal, looks_like_archive};
+use jitopt_archive::{Archive, Kind as Layout, Refusal, StoredValue, looks_like_archive};
 use jitopt_core::interpreter::{IValue, Release};
 use jitopt_core::ir::Graph;
+use jitopt_core::log::did_you_mean;
+use jitopt_source::{ArchiveCode, MethodName, SourceError};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
 
-/// The graph of an archive; nothing for other files. `release` is the PyTorch release whose rules
-/// hold, or that which saved the archive.
+/// Which graph of an archive is wanted, and how.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    /// `forward`, `encode`, `encoder.forward`; `forward` if nothing is given.
+    pub method: Option<String>,
+    /// Whether calls are inlined.
+    pub inline: bool,
+    /// Whether the graph is to run: objects then have the classes that the archive stores.
+    pub runs: bool,
+    /// The release whose rules hold; that which saved an exported program, else the newest, if nothing
+    /// is given.
+    pub release: Option<Release>,
+}
+
+/// The graph of an archive; nothing for other files.
 ///
 /// # Errors
 /// The archive is not sound, or its program has no form in IR.
-pub fn graph(name: &str, bytes: &[u8], release: Option<Release>) -> Option<Result<Graph, Error>> {
-    if !looks_like_archive(bytes) {
-        return None;
-    }
-    let unread = |text: String| Error::new(Kind::Unparsable, text);
-    Some(match opened(name, bytes).map_err(unread) {
-        Err(error) => Err(error),
-        Ok(archive) => match archive.kind {
-            Layout::Exported | Layout::Serialized => {
-                jitopt_exported::graph(&archive, release).map_err(|refusal| unread(refused(name, &refusal)))
-            }
-            _ => Err(unread(instead(name, &archive))),
-        },
+pub fn graph(name: &str, bytes: &[u8], wanted: &Wanted) -> Option<Result<Graph, Error>> {
+    looks_like_archive(bytes).then(|| {
+        let archive = opened(name, bytes)?;
+        match archive.kind {
+            Layout::Exported | Layout::Serialized => exported(name, &archive, wanted),
+            _ => Reader::of(name, archive, wanted.release)?.graph(wanted),
+        }
     })
 }
 
-/// The weights of an archive, as contents that its graph reads; none for other files.
+fn exported(name: &str, archive: &Archive, wanted: &Wanted) -> Result<Graph, Error> {
+    if let Some(method) = wanted.method.as_deref().filter(|method| *method != "forward") {
+        let text = format!("error: {name}: an exported program has one graph, not a method `{method}`\n");
+        return Err(Error::new(Kind::Misuse, text));
+    }
+    jitopt_exported::graph(archive, wanted.release).map_err(|refusal| unread(refused(name, &refusal)))
+}
+
+/// The weights of an archive, as contents that its graph reads when it runs; none for other files.
 ///
 /// # Errors
 /// A record is damaged, or nothing computes with elements of its type.
-pub fn contents(name: &str, bytes: &[u8]) -> Result<BTreeMap<String, IValue>, Error> {
+pub fn contents(name: &str, bytes: &[u8], release: Option<Release>) -> Result<BTreeMap<String, IValue>, Error> {
     if !looks_like_archive(bytes) {
         return Ok(BTreeMap::new());
     }
-    let unread = |text: String| Error::new(Kind::Unparsable, text);
-    let archive = opened(name, bytes).map_err(unread)?;
+    let archive = opened(name, bytes)?;
     match archive.kind {
         Layout::Exported | Layout::Serialized => {
             jitopt_exported::weights(&archive).map_err(|refusal| unread(refused(name, &refusal)))
         }
-        _ => Ok(BTreeMap::new()),
+        _ => Reader::of(name, archive, release)?.contents(),
     }
 }
 
-fn opened(name: &str, bytes: &[u8]) -> Result<Archive, String> {
-    jitopt_archive::open(Box::new(bytes.to_vec())).map_err(|refusal| refused(name, &refusal))
+/// The methods of an archive that have graphs, one a line: those of the module, then those of the
+/// modules in it. Nothing for other files.
+pub fn methods_of(name: &str, bytes: &[u8]) -> Option<Result<String, Error>> {
+    looks_like_archive(bytes).then(|| {
+        let reader = Reader::of(name, opened(name, bytes)?, None)?;
+        Ok(reader.methods().into_iter().map(|(path, _)| path + "\n").collect())
+    })
+}
+
+/// An archive with its code.
+struct Reader<'a> {
+    name: &'a str,
+    archive: Archive,
+    code: ArchiveCode,
+    module: StoredValue,
+}
+
+impl<'a> Reader<'a> {
+    fn of(name: &'a str, mut archive: Archive, release: Option<Release>) -> Result<Reader<'a>, Error> {
+        if archive.kind == Layout::Legacy {
+            return Err(unread(instead(name, &archive)));
+        }
+        let module = archive.stored("data").map_err(|refusal| unread(refused(name, &refusal)))?;
+        let code = ArchiveCode::read(&mut archive, release.unwrap_or(Release::NEWEST));
+        let code = code.map_err(|error| not_read(name, &error))?;
+        Ok(Reader { name, archive, code, module })
+    }
+
+    /// The methods by their paths.
+    fn methods(&self) -> Vec<(String, MethodName)> {
+        let mut found = Vec::new();
+        let mut work = vec![(String::new(), &self.module)];
+        while let Some((path, object)) = work.pop() {
+            let StoredValue::Object { class, .. } = object else { continue };
+            let joined = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+            let methods = self.code.methods().into_iter().filter(|method| method.class == *class);
+            found.extend(methods.map(|method| (joined(&method.name), method)));
+            let inner = object.attributes().into_iter().rev();
+            work.extend(inner.map(|(name, object)| (joined(name), object)));
+        }
+        found
+    }
+
+    fn method(&self, wanted: &Wanted) -> Result<MethodName, Error> {
+        let name = wanted.method.as_deref().unwrap_or("forward");
+        let own = MethodName { class: self.code.class().to_owned(), name: name.to_owned() };
+        if self.code.methods().contains(&own) {
+            return Ok(own);
+        }
+        let methods = self.methods();
+        if let Some((_, method)) = methods.iter().find(|(path, _)| path == name) {
+            return Ok(method.clone());
+        }
+        let known = methods.iter().map(|(path, _)| path.as_str());
+        let near = did_you_mean(name, known).map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+        let help = format!("  help: `jitopt {} --list` lists its methods\n", self.name);
+        Err(Error::new(Kind::Misuse, format!("error: {}: there is no method `{name}`{near}\n{help}", self.name)))
+    }
+
+    fn graph(&self, wanted: &Wanted) -> Result<Graph, Error> {
+        let method = self.method(wanted)?;
+        let graph = match (wanted.runs, wanted.inline) {
+            (true, _) => self.code.runnable(&method, &self.module),
+            (false, true) => self.code.inlined(&method),
+            (false, false) => self.code.graph(&method),
+        };
+        graph.map_err(|error| not_read(self.name, &error))
+    }
+
+    /// What the graph of `forward` reads when it runs. Constants of the archive share their text
+    /// with their copies in the graph that is made of it, and have the names that it gives them.
+    fn contents(&self) -> Result<BTreeMap<String, IValue>, Error> {
+        let graph = self.graph(&Wanted { runs: true, ..Wanted::default() })?;
+        let contents = self.code.contents(&self.archive, &self.module, &graph);
+        contents.map_err(|error| not_read(self.name, &error))
+    }
+}
+
+fn opened(name: &str, bytes: &[u8]) -> Result<Archive, Error> {
+    jitopt_archive::open(Box::new(bytes.to_vec())).map_err(|refusal| unread(refused(name, &refusal)))
+}
+
+fn unread(text: String) -> Error {
+    Error::new(Kind::Unparsable, text)
+}
+
+/// Code that is not read: the reason, and the place in the archive.
+fn not_read(name: &str, error: &SourceError) -> Error {
+    unread(format!("error: {name}: {error}\n"))
 }
 
 /// What to say of an archive that was given where only the text of a graph is read; nothing for
@@ -57,18 +160,18 @@ pub fn notice(name: &str, bytes: &[u8]) -> Option<String> {
     if !looks_like_archive(bytes) {
         return None;
     }
-    Some(opened(name, bytes).map_or_else(|refused| refused, |archive| instead(name, &archive)))
+    Some(opened(name, bytes).map_or_else(|error| error.message, |archive| instead(name, &archive)))
 }
 
 /// What can be done with an archive, where its graph is not read.
 fn instead(name: &str, archive: &Archive) -> String {
     let (what, file) = (described(archive), if name == "<stdin>" { "FILE" } else { name });
-    let print = match archive.exported {
-        Some(_) => format!("`jitopt {file}` prints its graph"),
-        None => format!(
-            "graphs of TorchScript archives are not read yet; PyTorch prints them: \
+    let print = match archive.kind {
+        Layout::Legacy => format!(
+            "graphs of this layout are not read yet; PyTorch prints them: \
              `print(torch.jit.load({file:?}).inlined_graph)`"
         ),
+        _ => format!("`jitopt {file}` prints its graph"),
     };
     format!(
         "error: {name}: expected the text of a graph, found an archive: {what}\n  \

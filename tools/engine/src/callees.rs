@@ -70,8 +70,10 @@ fn read(file: &str, no_verify: bool, options: ParseOptions, workspace: &mut Work
         Ok(bytes) => bytes,
         Err(error) => return refuse(format_args!("cannot read `{file}`: {error}")),
     };
-    if let Some(notice) = archives::notice(file, &bytes) {
-        return Err(Error::new(Kind::Unparsable, notice));
+    let wanted = archives::Wanted { inline: true, release: options.release, ..archives::Wanted::default() };
+    if let Some(graph) = archives::graph(file, &bytes, &wanted).transpose()? {
+        verified(file, &graph, no_verify, workspace)?;
+        return Ok(graph);
     }
     let parsed = parse(&bytes, options).map_err(|diagnostics| {
         Error::new(Kind::Unparsable, reporting::render(file, &bytes, &diagnostics, workspace.coloured))

@@ -248,7 +248,7 @@ impl Trial {
         program: &Program,
         workspace: &mut Workspace<'_>,
     ) -> Result<Trial, Error> {
-        Trial::with(graph, args, (&program.path, program.contents()?), workspace)
+        Trial::with(graph, args, (&program.path, program.contents(args.torch)?), workspace)
     }
 
     /// The same with contents that the text of the graph omits; inputs are looked for beside

@@ -324,7 +324,7 @@ fn inputs(
 ) -> Result<(Vec<IValue>, BTreeMap<String, IValue>), Error> {
     let given = Given::read(run, &program.path, workspace)?;
     let mut env = environment(run, graph, workspace)?;
-    env.bindings = bindings(run, graph, &env, program.contents()?, workspace)?.into();
+    env.bindings = bindings(run, graph, &env, program.contents(run.semantics.torch)?, workspace)?.into();
     let mut inputs = given_values::inputs(run, graph, &given, &env)?;
     make_up(run, graph, &env, &given, &mut inputs, workspace)?;
     Ok((given_values::complete(graph, inputs, &given)?, env.bindings.take()))

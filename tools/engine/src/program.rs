@@ -49,7 +49,8 @@ impl Program {
     /// The text does not parse, or the graph has structural errors: nothing can run it.
     pub fn graph(&self, release: Option<Release>, workspace: &mut Workspace<'_>) -> Result<Graph, Error> {
         let (name, text) = (self.name(), &self.text);
-        if let Some(graph) = archives::graph(&name, text, release) {
+        let wanted = archives::Wanted { runs: true, release, ..archives::Wanted::default() };
+        if let Some(graph) = archives::graph(&name, text, &wanted) {
             return self.sound(graph?);
         }
         let parsed = parse(text, ParseOptions { release }).map_err(|diagnostics| {
@@ -81,8 +82,8 @@ impl Program {
     ///
     /// # Errors
     /// A record of the archive is damaged, or nothing computes with its elements.
-    pub fn contents(&self) -> Result<BTreeMap<String, IValue>, Error> {
-        archives::contents(&self.name(), &self.text)
+    pub fn contents(&self, release: Option<Release>) -> Result<BTreeMap<String, IValue>, Error> {
+        archives::contents(&self.name(), &self.text, release)
     }
 
     /// The same with the warnings of the verifier: a call that fits no overload runs, by the names

@@ -64,7 +64,7 @@ impl<'o> Run<'o> {
         let graph = program.graph_to_run(options.semantics.torch, workspace)?;
         let given = Given::read(options, &program.path, workspace)?.bound_for(&graph);
         let mut env = environment(options, &graph, workspace)?;
-        env.bindings = bindings(options, &graph, &env, program.contents()?, workspace)?.into();
+        env.bindings = bindings(options, &graph, &env, program.contents(options.semantics.torch)?, workspace)?.into();
         let time = options.checks.timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         env.deadline = time.and_then(|left| Instant::now().checked_add(left));
         Ok(Run { options, path: program.path.clone(), graph, given, env })

@@ -79,8 +79,8 @@ impl<'o> Comparison<'o> {
         against: &Against<'_>,
         workspace: &mut Workspace<'_>,
     ) -> Result<Comparison<'o>, Error> {
-        let own = program.contents()?;
-        let theirs = against.other.map_or(Ok(BTreeMap::new()), Program::contents)?;
+        let own = program.contents(options.torch)?;
+        let theirs = against.other.map_or(Ok(BTreeMap::new()), |other| other.contents(options.torch))?;
         let mut contents = theirs.clone();
         contents.extend(own.clone());
         let mut graph = program.graph_to_run(options.torch, workspace)?;

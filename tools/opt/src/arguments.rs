@@ -130,6 +130,8 @@ pub(crate) struct InputArgs {
     /// Split each file into its graphs
     #[arg(long)]
     pub(crate) split_input_file: bool,
+    #[command(flatten)]
+    pub(crate) archive: crate::archive_options::ArchiveArgs,
     /// JSON description of the arguments: parameters get element types, ranks, devices and
     /// requires_grad
     #[arg(long, value_name = "FILE")]

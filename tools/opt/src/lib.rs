@@ -3,6 +3,7 @@
 //! One file per subcommand. All input and output goes through a [`World`], so that lit tests run
 //! the tool in-process, in parallel, without a shell.
 
+mod archive_options;
 mod arguments;
 mod batch;
 mod caching;

@@ -342,7 +342,10 @@ fn broken(plan: &Plan, name: &str, text: &[u8], message: &str) -> Outcome {
 
 fn graphs_of_file(cli: &Cli, plan: &Plan, name: &str, text: &[u8]) -> Outcome {
     let mut outcome = Outcome::default();
-    if let Some(graph) = archives::graph(name, text, plan.parse.release) {
+    if cli.input.archive.list {
+        return listed(name, text);
+    }
+    if let Some(graph) = archives::graph(name, text, &cli.input.archive.wanted(cli.input.torch)) {
         match graph {
             Ok(graph) => one_graph(cli, plan, name, graph, &mut outcome),
             Err(error) => outcome.fail(exit::of_kind(error.kind), error.message.trim_end()),
@@ -367,6 +370,17 @@ fn graphs_of_file(cli: &Cli, plan: &Plan, name: &str, text: &[u8]) -> Outcome {
         let warnings = reporting::render(name, text, &parsed.warnings, plan.colour);
         outcome.stderr.extend(warnings.as_bytes());
         one_graph(cli, plan, name, parsed.graph, &mut outcome);
+    }
+    outcome
+}
+
+/// `--list`: the methods of an archive.
+fn listed(name: &str, bytes: &[u8]) -> Outcome {
+    let mut outcome = Outcome::default();
+    match archives::methods_of(name, bytes) {
+        Some(Ok(text)) => outcome.stdout.extend(text.as_bytes()),
+        Some(Err(error)) => outcome.fail(exit::of_kind(error.kind), error.message.trim_end()),
+        None => outcome.fail(exit::USAGE, &format!("error: --list: {name} is no archive")),
     }
     outcome
 }

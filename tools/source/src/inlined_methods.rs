@@ -1,0 +1,256 @@
+//! Methods with what they call inlined, and the contents of the module that they read.
+
+use crate::archive_code::{ArchiveCode, MethodName};
+use crate::source_error::{Result, SourceError, fail};
+use crate::stored_ivalues::Values;
+use jitopt_archive::{Archive, StoredValue};
+use jitopt_core::interpreter::IValue;
+use jitopt_core::ir::{Attribute, Graph, Node, Value};
+use jitopt_core::pass::{self, Pipeline, Session};
+use jitopt_core::symbol::{Symbol, attr, prim};
+use jitopt_core::types::{Type, TypeKind};
+use jitopt_passes::REGISTRY;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// Objects in objects; a module that calls through more is not inlined further.
+const MOST_ROUNDS: usize = 100;
+/// Calls in calls.
+const DEEPEST: usize = 100;
+
+/// What PyTorch does to a graph before it is inlined: `preoptimizeGraph`.
+const PREPARATION: &str = "inline,peephole,constant-propagation{immutable-only},constant-pooling";
+
+/// Graphs that are called, by qualified names.
+#[derive(Default)]
+struct Callees {
+    prepared: BTreeMap<String, Graph>,
+    /// Those, and the ones that are being prepared.
+    seen: BTreeSet<String>,
+}
+
+impl ArchiveCode {
+    /// The graph of a method with calls inlined, as PyTorch's `inlined_graph`: calls of interfaces
+    /// stay.
+    ///
+    /// # Errors
+    /// The code of the method, or of what it calls, is not read.
+    pub fn inlined(&self, method: &MethodName) -> Result<Graph> {
+        let mut graph = self.emitted(method, true)?;
+        let mut callees = Callees::default();
+        self.prepare_callees(&graph, &mut callees, 0)?;
+        run(&mut graph, "inline", &callees)?;
+        shorten_names(&mut graph);
+        Ok(graph)
+    }
+
+    /// The same for running: objects have the classes that the archive stores, so that calls of
+    /// interfaces are inlined, too, also in forks.
+    ///
+    /// # Errors
+    /// As of [`ArchiveCode::inlined`].
+    pub fn runnable(&self, method: &MethodName, module: &StoredValue) -> Result<Graph> {
+        let mut graph = self.emitted(method, true)?;
+        let mut callees = Callees::default();
+        for _ in 0..MOST_ROUNDS {
+            let resolved = resolve(&mut graph, module, &HashMap::new());
+            self.prepare_callees(&graph, &mut callees, 0)?;
+            let before = graph.epoch();
+            run(&mut graph, "inline,dce", &callees)?;
+            run_in_sections(&mut graph, "inline,dce", &callees)?;
+            if graph.epoch() == before && !resolved {
+                break;
+            }
+        }
+        shorten_names(&mut graph);
+        Ok(graph)
+    }
+
+    /// Prepares the graphs of all that a graph calls, by qualified names. A function that calls
+    /// itself stays a call.
+    fn prepare_callees(&self, graph: &Graph, callees: &mut Callees, depth: usize) -> Result<()> {
+        if depth > DEEPEST {
+            return fail(format!("calls are nested deeper than {DEEPEST}"));
+        }
+        for method in called(graph) {
+            let name = match method.class.as_str() {
+                "" => method.name.clone(),
+                class => format!("{class}.{}", method.name),
+            };
+            if self.callable(&method).is_none() || !callees.seen.insert(name.clone()) {
+                continue;
+            }
+            let mut callee = self.emitted(&method, true)?;
+            self.prepare_callees(&callee, callees, depth + 1)?;
+            run(&mut callee, PREPARATION, callees)?;
+            callees.prepared.insert(name, callee);
+        }
+        Ok(())
+    }
+
+    /// What the graph reads of the module: attributes under the paths `self.a.b`, and constants of
+    /// the archive under the names of their values.
+    ///
+    /// # Errors
+    /// A record is damaged, or holds values that are not read.
+    pub fn contents(&self, archive: &Archive, module: &StoredValue, graph: &Graph) -> Result<BTreeMap<String, IValue>> {
+        let mut values = Values::new(archive, &self.names);
+        let mut found = BTreeMap::new();
+        let first = graph.params(graph.root()).next();
+        if let Some(object) = first.filter(|param| matches!(graph.ty(*param).kind(), TypeKind::Class(_))) {
+            let paths = paths_read(graph, object);
+            for (path, attributes) in paths {
+                let Some(stored) = attributes.iter().try_fold(module, |object, name| attribute(object, name)) else {
+                    continue;
+                };
+                if !matches!(stored, StoredValue::Object { .. }) {
+                    let value = values.value(stored).map_err(|error| in_path(&path, error))?;
+                    found.insert(path, value);
+                }
+            }
+        }
+        for node in graph.all_nodes().filter(|node| graph.kind(*node) == prim::CONSTANT) {
+            if let (Some(output), Some(value)) = (graph.single_output(node), self.archived_value(graph, node)) {
+                found.insert(graph.name(output), values.value(value)?);
+            }
+        }
+        Ok(found)
+    }
+}
+
+fn in_path(path: &str, error: SourceError) -> SourceError {
+    SourceError { reason: format!("`{path}`: {}", error.reason), ..error }
+}
+
+fn attribute<'s>(object: &'s StoredValue, wanted: &str) -> Option<&'s StoredValue> {
+    object.attributes().into_iter().find(|(name, _)| *name == wanted).map(|(_, value)| value)
+}
+
+/// The methods and functions that the nodes of a graph and its sections call.
+fn called(graph: &Graph) -> Vec<MethodName> {
+    let (mut graphs, mut found) = (vec![graph], Vec::new());
+    while let Some(graph) = graphs.pop() {
+        for node in graph.all_nodes() {
+            found.extend(callee(graph, node));
+            graphs.extend(graph.subgraph(node));
+        }
+    }
+    found
+}
+
+fn callee(graph: &Graph, node: Node) -> Option<MethodName> {
+    let first = graph.inputs(node).next();
+    match graph.kind(node) {
+        prim::CALL_METHOD => {
+            let TypeKind::Class(class) = graph.ty(first?).kind() else { return None };
+            Some(MethodName { class: class.as_str().to_owned(), name: text(graph, node)? })
+        }
+        prim::CALL_FUNCTION => {
+            let name = text(graph, graph.definer(first?)?)?;
+            Some(MethodName { class: String::new(), name })
+        }
+        _ => None,
+    }
+}
+
+fn text(graph: &Graph, node: Node) -> Option<String> {
+    match graph.attribute(node, attr::NAME)? {
+        Attribute::Str(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+        _ => None,
+    }
+}
+
+fn run(graph: &mut Graph, passes: &str, callees: &Callees) -> Result<()> {
+    let failed = |error: String| SourceError::new(format!("calls cannot be inlined: {error}"));
+    let pipeline = Pipeline::parse(passes, &REGISTRY).map_err(|error| failed(error.to_string()))?;
+    let mut session = Session { callees: callees.prepared.clone(), ..Session::default() };
+    pass::run(graph, &pipeline, &mut session, &mut []).map_err(|error| failed(error.to_string()))
+}
+
+fn run_in_sections(graph: &mut Graph, passes: &str, callees: &Callees) -> Result<()> {
+    let nodes: Vec<Node> = graph.all_nodes().filter(|node| graph.subgraph(*node).is_some()).collect();
+    for node in nodes {
+        graph.with_subgraph(node, |inner| run(inner, passes, callees)).unwrap_or(Ok(()))?;
+    }
+    Ok(())
+}
+
+/// Functions have their last names in text.
+fn shorten_names(graph: &mut Graph) {
+    for inner in graph.subgraphs_mut() {
+        shorten_names(inner);
+    }
+    let nodes: Vec<Node> = graph.all_nodes().filter(|node| graph.kind(*node) == prim::CONSTANT).collect();
+    for node in nodes {
+        if let Some(name) = text(graph, node) {
+            let short = name.rsplit('.').next().unwrap_or_default();
+            graph.set_attribute(node, attr::NAME, Attribute::Str(short.as_bytes().into()));
+        }
+    }
+}
+
+/// Gives objects that are read from the module the classes that they have in the archive. Returns
+/// whether a type changed.
+fn resolve(graph: &mut Graph, module: &StoredValue, handed: &HashMap<Value, &StoredValue>) -> bool {
+    let mut objects: HashMap<Value, &StoredValue> = handed.clone();
+    if handed.is_empty()
+        && let Some(object) = graph.params(graph.root()).next()
+    {
+        objects.insert(object, module);
+    }
+    let mut changed = false;
+    let nodes: Vec<Node> = graph.all_nodes().collect();
+    for node in nodes {
+        let first = graph.inputs(node).next().and_then(|value| objects.get(&value).copied());
+        if let (prim::GET_ATTR, Some(object), Some(output), Some(name)) =
+            (graph.kind(node), first, graph.single_output(node), text(graph, node))
+            && let Some(stored) = attribute(object, &name)
+        {
+            objects.insert(output, stored);
+            if let (TypeKind::Interface(_), StoredValue::Object { class, .. }) = (graph.ty(output).kind(), stored) {
+                graph.set_type(output, Type::new(TypeKind::Class(Symbol::new(class))));
+                changed = true;
+            }
+        }
+        let inputs: Vec<Option<&StoredValue>> = graph.inputs(node).map(|value| objects.get(&value).copied()).collect();
+        let inner = graph.with_subgraph(node, |inner| {
+            let params: Vec<Value> = inner.params(inner.root()).collect();
+            let handed: HashMap<Value, &StoredValue> =
+                params.into_iter().zip(inputs).filter_map(|(param, stored)| Some((param, stored?))).collect();
+            !handed.is_empty() && resolve(inner, module, &handed)
+        });
+        changed |= inner.unwrap_or(false);
+    }
+    changed
+}
+
+/// The attributes that a graph reads from an object, and from objects in it: their paths, and the
+/// names on the way.
+fn paths_read(graph: &Graph, object: Value) -> BTreeMap<String, Vec<String>> {
+    let mut found = BTreeMap::new();
+    let root = (graph.name(object), Vec::new());
+    collect_paths(graph, HashMap::from([(object, root)]), &mut found);
+    found
+}
+
+fn collect_paths(
+    graph: &Graph,
+    mut objects: HashMap<Value, (String, Vec<String>)>,
+    found: &mut BTreeMap<String, Vec<String>>,
+) {
+    for node in graph.all_nodes() {
+        let first = graph.inputs(node).next().and_then(|value| objects.get(&value).cloned());
+        if let (prim::GET_ATTR, Some((path, mut names)), Some(output), Some(name)) =
+            (graph.kind(node), first, graph.single_output(node), text(graph, node))
+        {
+            let path = format!("{path}.{name}");
+            names.push(name);
+            found.insert(path.clone(), names.clone());
+            objects.insert(output, (path, names));
+        }
+        if let Some(inner) = graph.subgraph(node) {
+            let handed = inner.params(inner.root()).zip(graph.inputs(node));
+            let handed = handed.filter_map(|(param, value)| Some((param, objects.get(&value)?.clone())));
+            collect_paths(inner, handed.collect(), found);
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! Reads the serialized code of TorchScript archives into graphs of the textual IR.
+//!
+//! ```text
+//! archive ─> code records ─> statements ─> declarations ─┐
+//!         ─> constants, attributes ─> values ────────────┼─> emission (SSA) ─> tidying ─> graph
+//!                              schemas, types (core) ────┘
+//! ```
+//!
+//! The language is what PyTorch's printer writes: operators are calls, loops and branches name what
+//! they set, one `return` stands at the end. Nothing of it is run.
+
+mod archive_code;
+mod call_emission;
+mod declared_names;
+mod emission;
+mod expression_emission;
+mod expression_parser;
+mod inlined_methods;
+mod printed_syntax;
+mod schema_choice;
+mod source_error;
+mod statement_parser;
+mod stored_ivalues;
+mod tidying;
+
+pub use archive_code::{ArchiveCode, MethodName};
+pub use source_error::SourceError;

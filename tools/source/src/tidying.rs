@@ -1,0 +1,116 @@
+//! What PyTorch does to a graph after it was emitted.
+
+use crate::source_error::{Result, SourceError};
+use jitopt_core::ir::{Block, Graph, Node, Value};
+use jitopt_core::pass::{self, Pipeline, Session};
+use jitopt_core::symbol::prim;
+use jitopt_passes::REGISTRY;
+use std::cmp::Ordering;
+
+/// The passes of `runCleanupPasses` in `ir_emitter.cpp`.
+const PASSES: &str = "lower-simple-tuples,constant-propagation{immutable-only},constant-pooling";
+
+/// Makes of an emitted graph what PyTorch prints.
+pub(crate) fn tidy(mut graph: Graph) -> Result<Graph> {
+    let pipeline = Pipeline::parse(PASSES, &REGISTRY).map_err(|error| SourceError::new(error.render(PASSES)))?;
+    let mut session = Session::default();
+    pass::run(&mut graph, &pipeline, &mut session, &mut [])
+        .map_err(|error| SourceError::new(format!("the graph of this function is broken: {error}")))?;
+    order_results(&mut graph);
+    Ok(graph)
+}
+
+/// Work on results, last first.
+enum Step {
+    Block(Block),
+    Node(Node),
+}
+
+/// Orders the results of Ifs and Loops by their first uses, as `CanonicalizeOutputs` does: later
+/// nodes and what is within them first, because their order decides what is used first.
+fn order_results(graph: &mut Graph) {
+    let mut steps = vec![Step::Block(graph.root())];
+    while let Some(step) = steps.pop() {
+        match step {
+            Step::Block(block) => {
+                let nodes = graph.nodes(block).filter(|node| graph.num_blocks(*node) > 0);
+                steps.extend(nodes.map(Step::Node));
+            }
+            Step::Node(node) => {
+                let order = order_of_uses(graph, node);
+                if !order.is_sorted() {
+                    permute(graph, node, &order);
+                }
+                steps.extend(graph.node_blocks(node).rev().map(Step::Block));
+            }
+        }
+    }
+}
+
+/// The numbers of the outputs in the order of their first uses; unused ones last.
+fn order_of_uses(graph: &Graph, node: Node) -> Vec<usize> {
+    let first: Vec<Option<(Node, usize)>> = graph.outputs(node).map(|output| first_use(graph, output)).collect();
+    let mut order: Vec<usize> = (0..first.len()).collect();
+    order.sort_by(|a, b| match (first[*a], first[*b]) {
+        (Some(a), Some(b)) if a.0 == b.0 => a.1.cmp(&b.1),
+        (Some(a), Some(b)) if before(graph, a.0, b.0) => Ordering::Less,
+        (Some(_), Some(_)) => Ordering::Greater,
+        (a, b) => b.is_some().cmp(&a.is_some()),
+    });
+    order
+}
+
+fn first_use(graph: &Graph, value: Value) -> Option<(Node, usize)> {
+    let uses = graph.uses(value).map(|one| (graph.user(one), graph.operand_index(one)));
+    uses.reduce(|a, b| match a.0 == b.0 {
+        true if a.1 <= b.1 => a,
+        true => b,
+        false if before(graph, a.0, b.0) => a,
+        false => b,
+    })
+}
+
+/// Whether a node is printed before another.
+fn before(graph: &Graph, a: Node, b: Node) -> bool {
+    let (outer_a, outer_b) = graph.in_common_block(a, b);
+    // A node comes before what is within it.
+    if outer_a == outer_b { outer_a == a } else { graph.is_before(outer_a, outer_b) }
+}
+
+fn permute(graph: &mut Graph, node: Node, order: &[usize]) {
+    let is_loop = graph.kind(node) == prim::LOOP;
+    reorder_outputs(graph, node, 0, order);
+    for i in 0..graph.num_blocks(node) {
+        let block = graph.node_block(node, i);
+        let (results, params) = (graph.return_node(block), graph.param_node(block));
+        reorder_inputs(graph, results, usize::from(is_loop), order);
+        if is_loop {
+            reorder_outputs(graph, params, 1, order);
+        }
+    }
+    if is_loop {
+        reorder_inputs(graph, node, 2, order);
+    }
+}
+
+/// Operands from `skip` on in another order.
+fn reorder_inputs(graph: &mut Graph, node: Node, skip: usize, order: &[usize]) {
+    let old: Vec<Value> = graph.inputs(node).collect();
+    for (place, from) in order.iter().enumerate() {
+        graph.set_input(node, place + skip, old[from + skip]);
+    }
+}
+
+/// Outputs from `skip` on in another order: new ones take over names and uses.
+fn reorder_outputs(graph: &mut Graph, node: Node, skip: usize, order: &[usize]) {
+    let old: Vec<Value> = graph.outputs(node).skip(skip).collect();
+    for at in order {
+        let ty = graph.ty(old[*at]);
+        let new = graph.add_output(node, ty);
+        graph.replace_all_uses(old[*at], new);
+        graph.move_name(old[*at], new);
+    }
+    for _ in &old {
+        graph.remove_output(node, skip);
+    }
+}
