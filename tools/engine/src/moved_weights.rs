@@ -16,7 +16,7 @@ const MOST_LISTED: usize = 8;
 type Contents = BTreeMap<String, IValue>;
 
 /// What differs between the weights of two files: those that one of them lacks, and those of
-/// another content. Names that both lack are nobody's weights.
+/// another content.
 pub(crate) fn weights(first: &Contents, second: &Contents) -> Vec<String> {
     let mut found = Vec::new();
     for (name, ours) in first {

@@ -12,8 +12,8 @@ use jitopt_core::verify;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// The text of a graph or the bytes of an archive, and the file that it is from. Inputs, descriptions and gradients are looked
-/// for beside this file.
+/// The text of a graph or the bytes of an archive, and the file that it is from. Inputs,
+/// descriptions and gradients are looked for beside this file.
 #[derive(Clone, Debug)]
 pub struct Program {
     /// The file; `-` for a text that is in no file.

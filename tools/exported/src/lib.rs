@@ -59,8 +59,8 @@ pub(crate) fn shown(name: &str) -> String {
 /// The object that holds parameters, buffers and constants, in the names of bindings.
 pub const MODULE: &str = "self";
 
-/// Reads the graph of an exported program. `release` is the PyTorch release whose rules hold; without
-/// one, that which saved the program.
+/// Reads the graph of an exported program. `release` is the PyTorch release whose rules hold;
+/// without one, that which saved the program.
 ///
 /// # Errors
 /// The archive holds no exported program, or one with a part that has no form in IR.

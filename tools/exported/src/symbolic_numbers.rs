@@ -144,7 +144,7 @@ fn choice<'j>(writer: &mut Writer<'_>, frame: &mut Frame<'j>, call: &Call<'j>) -
         writer.graph.add_result(block, value);
     }
     let Some(output @ Output::Number(name, _)) = call.outputs.first() else {
-        return refuse("its result is no number");
+        return refuse("its result is a tensor");
     };
     let ty = frame.output_type(output)?;
     let value = writer.graph.add_output(node, ty);
