@@ -238,7 +238,8 @@ impl Printer<'_> {
     /// How far an access is from the beginning of its row.
     fn behind(&self, at: usize) -> String {
         let mut behind = String::new();
-        if self.is_in(|axis| *axis == Axis::Pieces) {
+        // What has one element per row does not move along it.
+        if self.is_in(|axis| *axis == Axis::Pieces) && !self.nest.accesses[at].is_of_row {
             behind += &format!(" + o[{at}]");
         }
         if self.is_in(|axis| *axis == Axis::Side) {

@@ -3,7 +3,7 @@
 use super::build::{Builder, beside, combined, copy, plain, term, zero};
 use super::state_rules::{DOUBLE, DOUBLE_PRODUCT, DOUBLE_SUM, FLOAT_SUM, LONG_PRODUCT, LONG_SUM};
 use super::{Axis, Bind, Combined, Compute, For, Operand, Origin, Place, Scope, Spread, Stmt};
-use crate::codegen::kernel::{Inner, Source};
+use crate::codegen::kernel::{Direction, Inner, Source};
 use crate::codegen::loop_structure::is_reordered;
 use crate::codegen::monoid::clause;
 use crate::codegen::schedule::{Aim, Stages, source_of};
@@ -129,7 +129,8 @@ impl Builder<'_> {
         }
         // What hardly ever runs is not worth vectors: they would be a fifth of what a compiler does
         // for a norm.
-        let bind = if self.loops.in_doubles && !self.loops.is_outer() { Bind::Serial } else { Bind::Vector };
+        let is_seldom = self.loops.in_doubles && !self.loops.is_outer();
+        let bind = if is_seldom || self.writes_one(&aims) { Bind::Serial } else { Bind::Vector };
         let combined = self.combined(&aims);
         body.push(Stmt::For(For { axis: Axis::Points, bind, combined, body: inner }));
         for k in invariant {
@@ -156,7 +157,7 @@ impl Builder<'_> {
         let Some(scan) = &step.scan else { return };
         let variable = self.variable(letter_of_scan(tile.aims), &step.name);
         let is_single = self.loops.traversal.direction.has_single_rows();
-        let in_vectors = is_single && is_reordered(scan.op, step);
+        let in_vectors = is_single && is_reordered(scan.op, step) && !self.writes_one(aims);
         let (mut first, mut known) = (Vec::new(), BTreeSet::new());
         for input in &step.inputs {
             first.extend(self.read(input.source, tile, tile.stages.of_step[&i], &mut known));
@@ -172,9 +173,20 @@ impl Builder<'_> {
         let mut inner = vec![Stmt::Scope(first)];
         inner.extend(in_vectors.then_some(Stmt::Inclusive(variable)));
         inner.push(Stmt::Scope(then));
-        let bind = if is_single && !in_vectors { Bind::Serial } else { Bind::Vector };
+        let bind = if is_single && !in_vectors || self.writes_one(aims) { Bind::Serial } else { Bind::Vector };
         let combined = if in_vectors { vec![Combined { variable, how: "+", is_scan: true }] } else { Vec::new() };
         body.push(Stmt::For(For { axis: Axis::Points, bind, combined, body: inner }));
+    }
+
+    /// Whether a loop over elements writes one element of a result, as rows of one element have: it
+    /// has one iteration.
+    fn writes_one(&self, aims: &[Aim]) -> bool {
+        let is_one = |store: usize| {
+            let access = self.kernel.loads.len() + store;
+            !self.kernel.is_column_reduction(access) && self.loops.traversal.inner[access] == Inner::Broadcast
+        };
+        let has_rows = self.loops.traversal.direction != Direction::Points;
+        has_rows && aims.iter().any(|aim| matches!(*aim, Aim::Store(k) | Aim::Carry(_, k) if is_one(k)))
     }
 
     /// Takes an element into the state of a scan, whose type it is converted to.
