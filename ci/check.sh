@@ -4,6 +4,9 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+# One build of each crate: incremental files would only cost time.
+export CARGO_INCREMENTAL=0
+
 step() { printf '\n== %s\n' "$*"; "$@"; }
 
 step cargo fmt --all --check

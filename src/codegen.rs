@@ -11,9 +11,9 @@
 //!   compute
 //! - [`nest`] is a kernel under a plan as a list of statements, with a verifier and an executor;
 //!   [`arithmetic`] and [`mathematics`] compute as compiled C does
-//! - [`c`] prints nests as C, each statement with its IR line as a comment, and [`c_units`] units of
-//!   them; [`c_spelling`] spells types and conversions, [`prelude`] is the vector mathematics that
-//!   kernels call
+//! - [`c`] prints nests as C, each statement with its IR line as a comment, and [`c_units`] units
+//!   of them; [`c_spelling`] spells types and conversions, [`prelude`] is the vector mathematics
+//!   that kernels call
 //! - [`whole_graph`] is about all kernels of a graph: its unit of C, its nests, its plans
 //!
 //! Sizes are unknown here. A kernel is specialised by element types and by its access patterns

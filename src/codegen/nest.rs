@@ -462,7 +462,7 @@ impl Axis {
 
 impl For {
     /// A loop whose iterations combine nothing.
-    pub fn new(axis: Axis, bind: Bind, body: Vec<Stmt>) -> Stmt {
+    pub fn over(axis: Axis, bind: Bind, body: Vec<Stmt>) -> Stmt {
         Stmt::For(For { axis, bind, combined: Vec::new(), body })
     }
 }

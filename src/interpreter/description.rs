@@ -590,6 +590,12 @@ pub fn fitted(value: IValue, ty: Type) -> Result<IValue> {
     let fits = match (&value, ty.kind()) {
         (_, TypeKind::Optional(inner)) if !value.is_none() => return fitted(value, *inner),
         (IValue::Int(n), TypeKind::Simple(Simple::Float)) => return Ok(IValue::Float(*n as f64)),
+        // Files of tensors have no plain numbers, only tensors without dimensions.
+        (IValue::Tensor(tensor), TypeKind::Simple(Simple::Int | Simple::Float | Simple::Bool))
+            if tensor.rank() == 0 =>
+        {
+            return fitted(IValue::from(tensor.item()), ty);
+        }
         (IValue::None, TypeKind::Tensor(_)) => return Ok(IValue::Undefined),
         (IValue::List(list), TypeKind::List(element)) => {
             let parts: Vec<IValue> =

@@ -126,8 +126,8 @@ impl Schema {
     }
 }
 
-/// The cost of passing a value of type `actual` for a formal, if it can be passed. Type variables are
-/// bound as arguments are matched in order.
+/// The cost of passing a value of type `actual` for a formal, if it can be passed. Type variables
+/// are bound as arguments are matched in order.
 pub fn conversion_cost(formal: Type, actual: Type, bindings: &mut Bindings) -> Option<u32> {
     conversion(formal, actual, bindings)
 }

@@ -137,7 +137,9 @@ fn compare(found: &[Vec<f64>], wanted: &[Vec<f64>], within: f64) -> Result<(), S
         let largest = wanted.iter().filter(|x| x.is_finite()).fold(0.0_f64, |most, x| most.max(x.abs()));
         for (found, wanted) in found.iter().zip(wanted) {
             let is_same = found.to_bits() == wanted.to_bits() || found.is_nan() && wanted.is_nan();
-            if !is_same && !((found - wanted).abs() <= within * (wanted.abs() + largest)) {
+            // False for NaN.
+            let is_near = (found - wanted).abs() <= within * (wanted.abs() + largest);
+            if !is_same && !is_near {
                 return Err(format!("{found} is not {wanted}"));
             }
         }

@@ -201,7 +201,7 @@ impl Builder<'_> {
         let aims: Vec<Aim> = columns.kept.into_iter().map(Aim::Keep).collect();
         self.elements(0, &aims, self.loops.plan.tile, &mut body);
         let axis = Axis::FirstRow(self.loops.plan.tile);
-        self.nest.body.push(For::new(axis, Bind::Serial, body));
+        self.nest.body.push(For::over(axis, Bind::Serial, body));
     }
 
     fn opened_buffers(&self) -> Vec<Stmt> {
@@ -219,7 +219,7 @@ impl Builder<'_> {
             body.extend(self.prefetched(0..self.kernel.loads.len(), Distance::Elements(ahead)));
         }
         let axis = Axis::Tiles(self.loops.plan.tile);
-        self.nest.body.push(For::new(axis, Bind::Worker, body));
+        self.nest.body.push(For::over(axis, Bind::Worker, body));
     }
 
     /// Prefetches those of some loads that are contiguous.

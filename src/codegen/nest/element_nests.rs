@@ -125,7 +125,7 @@ impl Builder<'_> {
         }
         aims.iter().for_each(|&aim| self.take(aim, &mut inner));
         if let Some(lines) = self.together {
-            inner = vec![For::new(Axis::Together(lines), Bind::Unroll, inner)];
+            inner = vec![For::over(Axis::Together(lines), Bind::Unroll, inner)];
         }
         // What hardly ever runs is not worth vectors: they would be a fifth of what a compiler does
         // for a norm.

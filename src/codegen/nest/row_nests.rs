@@ -70,7 +70,7 @@ impl Builder<'_> {
             Direction::Strided => Axis::Sides(self.loops.plan.side),
             _ => Axis::Rows,
         };
-        self.nest.body.push(For::new(axis, Bind::Worker, body));
+        self.nest.body.push(For::over(axis, Bind::Worker, body));
     }
 
     /// Whether several rows are reduced at once: how many at most, and the loop over them.
@@ -90,7 +90,7 @@ impl Builder<'_> {
     /// A loop over interleaved rows, or the statements for a single one.
     pub(super) fn each_row(&self, inner: Vec<Stmt>, body: &mut Vec<Stmt>) {
         match self.loops.is_outer() {
-            true => body.push(For::new(Axis::Points, Bind::Serial, inner)),
+            true => body.push(For::over(Axis::Points, Bind::Serial, inner)),
             false => body.extend(inner),
         }
     }
@@ -161,7 +161,7 @@ impl Builder<'_> {
         match self.several() {
             Some((_, axis)) => {
                 let bind = if self.loops.is_outer() { Bind::Vector } else { Bind::Serial };
-                body.push(For::new(axis, bind, inner));
+                body.push(For::over(axis, bind, inner));
             }
             None => body.extend(inner),
         }
@@ -316,11 +316,11 @@ impl Builder<'_> {
                 let term = copy(plain(Origin::Variable(own)));
                 turn.push(Stmt::Set { variable, term, note: String::new() });
             }
-            pieces.push(For::new(Axis::Side, Bind::Serial, turn));
+            pieces.push(For::over(Axis::Side, Bind::Serial, turn));
         } else {
             self.blocks(phase, &mut pieces);
         }
-        body.push(For::new(Axis::Pieces, Bind::Serial, pieces));
+        body.push(For::over(Axis::Pieces, Bind::Serial, pieces));
     }
 
     /// The loop over the blocks of a row, or of interleaved rows.
@@ -348,7 +348,7 @@ impl Builder<'_> {
                 () => self.merge(k, &mut inner),
             }
         }
-        body.push(For::new(Axis::Blocks { size, first }, Bind::Serial, inner));
+        body.push(For::over(Axis::Blocks { size, first }, Bind::Serial, inner));
     }
 
     /// The state of a block.
@@ -395,7 +395,7 @@ impl Builder<'_> {
             self.elements(phase, aims, tile, &mut inner);
             self.together = None;
             inner.extend(self.prefetched_rows(phase, aims, &accesses));
-            body.push(For::new(Axis::Lines { at_once, rest_of: 1 }, Bind::Serial, inner));
+            body.push(For::over(Axis::Lines { at_once, rest_of: 1 }, Bind::Serial, inner));
         }
         let mut inner = opened;
         self.elements(phase, aims, tile, &mut inner);
@@ -404,9 +404,9 @@ impl Builder<'_> {
         let always = sums.into_iter().any(|k| self.loops.column_reduction_type(k) == "float");
         if always || self.loops.streams_any(aims) {
             let axis = Axis::Parts { columns: self.loops.plan.part, always };
-            inner = vec![For::new(axis, Bind::Serial, inner)];
+            inner = vec![For::over(axis, Bind::Serial, inner)];
         }
-        body.push(For::new(Axis::Lines { at_once: 1, rest_of: at_once }, Bind::Serial, inner));
+        body.push(For::over(Axis::Lines { at_once: 1, rest_of: at_once }, Bind::Serial, inner));
     }
 
     /// How many lines a loop takes at once: in doubles one, and as many as the plan says in the
@@ -538,7 +538,7 @@ impl Builder<'_> {
         body.push(Stmt::Alloc(buffer));
         let operand = Operand { origin: Origin::Value(value), from: reduction.out, to: reduction.out };
         let kept = Stmt::Store { to: Place::Buffer(buffer), operand, waits: true, note: String::new() };
-        body.push(For::new(axis, Bind::Serial, vec![made, kept]));
+        body.push(For::over(axis, Bind::Serial, vec![made, kept]));
     }
 
     // ---- the index of an element, `argmax`

@@ -66,7 +66,7 @@ impl Builder<'_> {
         if !reduces.is_empty() {
             let mut merged = Vec::new();
             reduces.iter().for_each(|(k, all)| self.merge_left(*k, all, &mut merged));
-            body.push(For::new(Axis::Shares, Bind::Serial, merged));
+            body.push(For::over(Axis::Shares, Bind::Serial, merged));
         }
     }
 
@@ -89,7 +89,7 @@ impl Builder<'_> {
             term: over_state(formula, ty, &operand),
             note: String::new(),
         });
-        body.push(For::new(Axis::SharesBefore, Bind::Serial, merged.collect()));
+        body.push(For::over(Axis::SharesBefore, Bind::Serial, merged.collect()));
     }
 
     /// Merges what a part has left into the state of a reduction.

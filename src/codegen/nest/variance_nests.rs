@@ -172,7 +172,7 @@ impl Builder<'_> {
         body.push(Stmt::Begin(vec![(any, Some(zero()))]));
         let own = plain(Origin::Variable(any));
         let noted = set(any, term(ANY, [('g', own), ('o', self.part('o', k))]));
-        body.push(For::new(Axis::Points, Bind::Serial, vec![noted]));
+        body.push(For::over(Axis::Points, Bind::Serial, vec![noted]));
         term(COPY, [('x', own)])
     }
 
@@ -223,7 +223,7 @@ impl Builder<'_> {
             set(rest, term(SQUARES_BY_SHARE, [squares, sum, share])),
             set(lost, term(LOSES_TOO, [('l', own), sum, squares, among])),
         ];
-        body.push(For::new(Axis::Points, Bind::Serial, all));
+        body.push(For::over(Axis::Points, Bind::Serial, all));
         term(COPY, [('x', own)])
     }
 
@@ -268,7 +268,7 @@ impl Builder<'_> {
             inner.push(set(self.slot('a', mean), sum));
         }
         match self.loops.is_outer() {
-            true => body.push(For::new(Axis::Points, Bind::Serial, inner)),
+            true => body.push(For::over(Axis::Points, Bind::Serial, inner)),
             false => body.push(Stmt::Scope(inner)),
         }
     }

@@ -10,7 +10,7 @@ use crate::interpreter::environment::Release;
 use crate::interpreter::ivalue::IValue;
 use crate::interpreter::stop::Stop;
 use crate::tensor::blocks::Rows;
-use crate::tensor::{DType, Tensor};
+use crate::tensor::{DType, Tensor, layout};
 
 /// The kernel table.
 pub const ROWS: &[Row] = &[
@@ -301,7 +301,7 @@ fn grouped(call: &Call, groups: i64) -> Result<(Tensor, Vec<f64>, Vec<f64>), Sto
     let weight = per_channel(call, "weight", channels as usize, 1.0)?;
     let bias = per_channel(call, "bias", channels as usize, 0.0)?;
     let mut elements = x.read::<f64>();
-    let rows = (n * groups) as usize;
+    let rows = layout::checked(&[n, groups])?;
     let (len, per_group) = (elements.len() / rows.max(1), (channels / groups) as usize);
     let inner = (len / per_group.max(1)).max(1);
     let (mut means, mut inverses) = (Vec::new(), Vec::new());
@@ -325,7 +325,9 @@ fn native_group_norm(call: &Call) -> Answer {
     let groups = call.int("group")?;
     let (out, means, inverses) = grouped(call, groups)?;
     let counts = [call.int("N")?, call.int("C")?, call.int("HxW")?];
-    check(counts[0] * groups == means.len() as i64 && counts.iter().product::<i64>() == out.numel() as i64, || {
+    let product = |factors: &[i64]| factors.iter().try_fold(1i64, |product, &n| product.checked_mul(n));
+    let is_whole = product(&counts) == Some(out.numel() as i64);
+    check(is_whole && product(&[counts[0], groups]) == Some(means.len() as i64), || {
         format!(
             "native_group_norm: an input of {:?} is not of {} x {} x {}",
             out.shape(),

@@ -326,11 +326,14 @@ fn max_unpool2d(call: &Call) -> Answer {
         )));
     }
     check(x.dtype().is_float(), || format!("\"max_unpool2d\" not implemented for '{}'", x.dtype().name()))?;
-    let (planes, room) = (x.rank() - 2, (height * width).max(0));
+    let planes = x.rank() - 2;
     let mut shape: layout::Dims = x.shape()[..planes].into();
+    shape.extend([height, width]);
+    let total = layout::checked(&shape)?;
+    let room = height * width;
     let each = (x.size(planes) * x.size(planes + 1)) as usize;
     let (places, elements) = (indices.read::<i64>(), x.read::<f64>());
-    let mut found = vec![0.0; (shape.iter().product::<i64>() * room) as usize];
+    let mut found = vec![0.0; total];
     for (i, (&place, &element)) in places.iter().zip(elements.iter()).enumerate() {
         if !(0..room).contains(&place) {
             return Err(Stop::raised(format!(
@@ -339,6 +342,5 @@ fn max_unpool2d(call: &Call) -> Answer {
         }
         found[i / each * room as usize + place as usize] = element;
     }
-    shape.extend([height, width]);
     one(like(call, &found, x.dtype(), &shape, &x))
 }

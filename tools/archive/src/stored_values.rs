@@ -58,11 +58,11 @@ impl StoredValue {
     pub fn attributes(&self) -> Vec<(&str, &StoredValue)> {
         let StoredValue::Object { state, .. } = self else { return Vec::new() };
         let StoredValue::Dict(entries) = &**state else { return Vec::new() };
-        let named = |(key, value)| match key {
-            &StoredValue::Text(ref name) => Some((name.as_str(), value)),
+        let named = entries.iter().filter_map(|(key, value)| match key {
+            StoredValue::Text(name) => Some((name.as_str(), value)),
             _ => None,
-        };
-        entries.iter().map(|(key, value)| (key, value)).filter_map(named).collect()
+        });
+        named.collect()
     }
 }
 

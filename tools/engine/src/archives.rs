@@ -19,8 +19,8 @@ pub struct Wanted {
     pub inline: bool,
     /// Whether the graph is to run: objects then have the classes that the archive stores.
     pub runs: bool,
-    /// The release whose rules hold; that which saved an exported program, else the newest, if nothing
-    /// is given.
+    /// The release whose rules hold; if none is given, that which saved an exported program, else
+    /// the newest.
     pub release: Option<Release>,
 }
 
@@ -135,9 +135,12 @@ impl<'a> Reader<'a> {
     /// What the graph of `forward` reads when it runs. Constants of the archive share their text
     /// with their copies in the graph that is made of it, and have the names that it gives them.
     fn contents(&self) -> Result<BTreeMap<String, IValue>, Error> {
-        let graph = self.graph(&Wanted { runs: true, ..Wanted::default() })?;
+        let wanted = Wanted { runs: true, ..Wanted::default() };
+        let graph = self.graph(&wanted)?;
         let contents = self.code.contents(&self.archive, &self.module, &graph);
-        contents.map_err(|error| not_read(self.name, &error))
+        let mut contents = contents.map_err(|error| not_read(self.name, &error))?;
+        contents.extend(self.code.defaults(&self.method(&wanted)?));
+        Ok(contents)
     }
 }
 

@@ -77,12 +77,12 @@ impl Given {
     }
 
     /// For each parameter, the key of its tensors and the index of its description.
-    pub(crate) fn keys(&self, graph: &Graph) -> Result<Vec<(String, Option<usize>)>, Error> {
+    pub(crate) fn keys(&self, graph: &Graph, env: &Environment) -> Result<Vec<(String, Option<usize>)>, Error> {
         let mut keys = vec![(String::new(), None); graph.params(graph.root()).count()];
         for (k, i) in places(graph, usize::MAX).into_iter().enumerate() {
             keys[i].0 = format!("in{k}");
         }
-        for (k, (i, key, _)) in described_inputs(graph, self)?.into_iter().enumerate() {
+        for (k, (i, key, _)) in described_inputs(graph, self, env)?.into_iter().enumerate() {
             keys[i] = (key, self.described_in.is_some().then_some(k));
         }
         Ok(keys)
@@ -215,7 +215,7 @@ pub(crate) fn inputs(
 ) -> Result<Vec<Option<IValue>>, Error> {
     let params: Vec<Value> = graph.params(graph.root()).collect();
     let mut inputs = vec![None; params.len()];
-    let described = described_inputs(graph, given)?;
+    let described = described_inputs(graph, given, env)?;
     let tensors = named(&given.tensors, &described);
     let source = Source::new(&tensors, env.precision);
     for (i, key, value) in &described {
@@ -243,7 +243,8 @@ pub(crate) fn inputs(
     for (i, &param) in params.iter().enumerate() {
         let name = given.name(graph, i, param);
         let bound = env.bindings.borrow().get(&name).cloned();
-        if bound.is_some() && inputs[i].is_some() {
+        let is_flagged = || args.values.bind.iter().any(|text| is_bind_of(text, &name));
+        if bound.is_some() && inputs[i].is_some() && is_flagged() {
             return refuse(format_args!("--bind: %{name} is also given as an input"));
         }
         let object = |class| literal_values::object(class, &name);
@@ -253,6 +254,11 @@ pub(crate) fn inputs(
         });
     }
     Ok(inputs)
+}
+
+/// Whether a text `%name=FILE` binds this name.
+fn is_bind_of(text: &str, name: &str) -> bool {
+    text.trim_start_matches('%').strip_prefix(name).is_some_and(|rest| rest.starts_with('='))
 }
 
 /// The expected path of the input tensors, for messages.
@@ -268,13 +274,28 @@ fn in_file(given: &Given, message: &str) -> String {
     format!("{}: {message}", files.join(" with "))
 }
 
+/// `x` for `%x.1`, as inlining renames `%x`, if no other param has that stem.
+fn stem_of_one(graph: &Graph, param: Value) -> Option<String> {
+    let name = graph.name(param);
+    let stem = |name: &str| name.rsplit_once('.').map(|(stem, _)| stem.to_owned());
+    let own = stem(&name).filter(|own| !own.is_empty())?;
+    let is_same = |other: String| other == own || stem(&other).as_ref() == Some(&own);
+    let same = graph.params(graph.root()).filter(|&other| is_same(graph.name(other))).count();
+    (same == 1).then_some(own)
+}
+
 /// For each input, its parameter, the key of its tensors and its description. Without a
 /// description, the tensors describe themselves.
-fn described_inputs(graph: &Graph, given: &Given) -> Result<Vec<(usize, String, Described)>, Error> {
+fn described_inputs(graph: &Graph, given: &Given, env: &Environment) -> Result<Vec<(usize, String, Described)>, Error> {
     let params: Vec<Value> = graph.params(graph.root()).collect();
     if given.described_in.is_some() {
         let inputs = given.described(graph);
-        let places = places(graph, inputs.len());
+        let mut places = places(graph, inputs.len());
+        // The last ones may be left out where they have values of their own, such as defaults.
+        let has_value = |i: &usize| env.bindings.borrow().contains_key(&given.name(graph, *i, params[*i]));
+        if places.get(inputs.len()..).is_some_and(|rest| rest.iter().all(has_value)) {
+            places.truncate(inputs.len());
+        }
         if places.len() != inputs.len() {
             let (file, n) = (given.described_in.as_deref().unwrap_or_default(), inputs.len());
             return refuse(format_args!("`{file}` describes {n} inputs, but the graph takes {}", places.len()));
@@ -284,6 +305,7 @@ fn described_inputs(graph: &Graph, given: &Given) -> Result<Vec<(usize, String, 
     let mut found = Vec::new();
     for (k, i) in places(graph, usize::MAX).into_iter().enumerate() {
         let mut keys = vec![format!("in{k}"), graph.name(params[i])];
+        keys.extend(stem_of_one(graph, params[i]));
         keys.extend((k == 0 && given.tensors.len() == 1 && places(graph, usize::MAX).len() == 1).then(String::new));
         if let Some((key, tensor)) = keys.iter().find_map(|key| given.tensors.get_key_value(key)) {
             let note = TensorNote {

@@ -181,7 +181,7 @@ pub(crate) fn run<'o>(
 ) -> Result<GradientRun<'o>, Error> {
     let expected = Expected::read(args, workspace)?;
     let (inputs, all_given) = inputs(args, &graph, &given, &env, workspace)?;
-    let keys = given.keys(&graph)?;
+    let keys = given.keys(&graph, &env)?;
     let all_described = given.described(&graph);
     let described = |i: usize| all_described.get(i).map(|(_, value)| value);
     let mut leaves = Vec::new();

@@ -16,26 +16,33 @@ const MOST_LISTED: usize = 8;
 type Contents = BTreeMap<String, IValue>;
 
 /// What differs between the weights of two files: those that one of them lacks, and those of
-/// another content.
+/// another content. Numbers, flags and constants without a name are named only if both files have
+/// them: a saved module has many that an exported program has no place for.
 pub(crate) fn weights(first: &Contents, second: &Contents) -> Vec<String> {
     let mut found = Vec::new();
     for (name, ours) in first {
-        let shown = name.strip_prefix("self.").unwrap_or(name);
-        match second.get(name) {
-            None => found.push(format!("only the first file has the weight `{shown}`")),
-            Some(theirs) => {
-                let differ = differences(ours, theirs, Tolerance::of(0.0, 0.0), "");
-                found.extend(differ.first().map(|first| format!("the weight `{shown}` differs{first}")));
-            }
+        let (what, shown) = (if ours.tensor().is_some() { "weight" } else { "attribute" }, shown(name));
+        if let Some(theirs) = second.get(name) {
+            let differ = differences(ours, theirs, Tolerance::of(0.0, 0.0), "");
+            found.extend(differ.first().map(|first| format!("the {what} `{shown}` differs{first}")));
         }
     }
-    let others = second.keys().filter(|name| !first.contains_key(*name));
-    found.extend(
-        others.map(|name| {
-            format!("only the second file has the weight `{}`", name.strip_prefix("self.").unwrap_or(name))
-        }),
-    );
+    found.extend(only_in(first, second).map(|name| format!("only the first file has the weight `{}`", shown(name))));
+    found.extend(only_in(second, first).map(|name| format!("only the second file has the weight `{}`", shown(name))));
     shortened(found)
+}
+
+/// The weights of one file that the other lacks. Constants have numbers for names.
+fn only_in<'a>(one: &'a Contents, other: &'a Contents) -> impl Iterator<Item = &'a str> {
+    let is_weight = |(name, value): &(&String, &IValue)| {
+        value.tensor().is_some() && !name.bytes().all(|byte| byte.is_ascii_digit()) && !other.contains_key(*name)
+    };
+    one.iter().filter(is_weight).map(|(name, _)| name.as_str())
+}
+
+/// A name as `state_dict()` has it.
+fn shown(name: &str) -> &str {
+    name.strip_prefix("self.").unwrap_or(name)
 }
 
 fn shortened(mut notes: Vec<String>) -> Vec<String> {

@@ -4,6 +4,8 @@
 //! saved them; without it nothing is compared, and the test says so. `jitopt test
 //! testdata/archives` compares a few of them always.
 
+#![allow(clippy::print_stderr, reason = "figures, and what is skipped, are for those who ask with --nocapture")]
+
 use jitopt_core::interpreter::IValue;
 use jitopt_core::interpreter::description::describe;
 use jitopt_core::interpreter::files::Tensors;

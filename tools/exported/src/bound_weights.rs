@@ -16,9 +16,9 @@ pub fn weights(archive: &Archive) -> Result<BTreeMap<String, IValue>> {
     let mut storages = HashMap::new();
     let mut contents = BTreeMap::new();
     for NamedTensor { name, tensor, .. } in &archive.tensors {
-        let bound = read(archive, tensor, &mut storages).or_else(|refusal| {
+        let bound = read(archive, tensor, &mut storages).map_err(|refusal| {
             let reason = format!("weight {}: {}", shown(name), refusal.reason);
-            Err(jitopt_archive::Refusal { reason, ..refusal })
+            jitopt_archive::Refusal { reason, ..refusal }
         })?;
         bound.set_requires_grad(tensor.requires_grad);
         contents.insert(format!("{MODULE}.{name}"), IValue::Tensor(bound));

@@ -45,7 +45,7 @@ fn values_of<'j>(writer: &mut Writer<'_>, frame: &Frame<'j>, call: &Call<'j>, at
 }
 
 /// Writes a graph for these inputs into the current block; its results.
-fn inlined<'j>(writer: &mut Writer<'_>, graph: &'j Json, inputs: &[Value]) -> Result<Vec<Value>> {
+fn inlined(writer: &mut Writer<'_>, graph: &Json, inputs: &[Value]) -> Result<Vec<Value>> {
     let mut frame = Frame::of(graph);
     let params = graph.get("inputs").items();
     if params.len() != inputs.len() {

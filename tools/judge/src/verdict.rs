@@ -14,6 +14,7 @@ use crate::showing::{Outcome, Settings};
 use jitopt_core::interpreter::comparison::{self, Difference, Tolerance, differences};
 use jitopt_core::interpreter::{IValue, Reason, Stop};
 use jitopt_core::ir::Graph;
+use jitopt_core::symbol::Symbol;
 use jitopt_core::tensor::{Precision, Tensor};
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeSet;
@@ -140,11 +141,15 @@ pub fn judge_against(
     };
     // Modules of two files may be of classes with other names; what a run wrote to them is compared
     // by name.
-    let plain = |inputs: &[IValue]| -> Vec<IValue> {
-        let is_module = |value: &IValue| settings.by_origin && matches!(value, IValue::Object(_));
-        inputs.iter().map(|value| if is_module(value) { IValue::None } else { value.clone() }).collect()
+    let plain = |inputs: &[IValue], others: &[IValue]| -> Vec<IValue> {
+        let is_other = |(i, value): (usize, &IValue)| {
+            settings.by_origin && class_of(value).is_some() && class_of(value) != others.get(i).and_then(class_of)
+        };
+        let each = inputs.iter().enumerate();
+        each.map(|(i, value)| if is_other((i, value)) { IValue::None } else { value.clone() }).collect()
     };
-    let (a, b) = (shown(values.0, &plain(&expected.inputs)), shown(values.1, &plain(&found.inputs)));
+    let (ours, theirs) = (plain(&expected.inputs, &found.inputs), plain(&found.inputs, &expected.inputs));
+    let (a, b) = (shown(values.0, &ours), shown(values.1, &theirs));
     let mut wrong = match policy.tolerance {
         Some(tolerance) => lines(&named(differences(&a, &b, tolerance, ""))),
         None => beyond_budget(before, first, settings, inputs, (&a, &b), policy),
@@ -163,6 +168,11 @@ pub fn judge_against(
         wrong.extend(promises::broken(before, after, (settings, &same_names), inputs, &fitting(after, inputs)));
     }
     if wrong.is_empty() { Verdict::Same } else { Verdict::Differs(wrong) }
+}
+
+/// The class of an object.
+fn class_of(value: &IValue) -> Option<Symbol> {
+    if let IValue::Object(object) = value { Some(object.class) } else { None }
 }
 
 /// Whether two texts differ only in the last digits of numbers, which rounding decides, and in the

@@ -171,8 +171,8 @@ fn shared_text(attribute: &Attribute) -> Option<&Arc<str>> {
     if let Attribute::Tensor(text) | Attribute::Opaque(text) = attribute { Some(text) } else { None }
 }
 
-/// The literal of a constant of the archive. A tensor has the text that PyTorch prints, which may be
-/// rounded.
+/// The literal of a constant of the archive. A tensor has the text that PyTorch prints, which may
+/// be rounded.
 fn literal(
     values: &mut Values<'_>,
     item: &StoredValue,

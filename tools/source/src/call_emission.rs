@@ -13,6 +13,9 @@ use jitopt_core::symbol::{Symbol, attr, prim};
 use jitopt_core::types::era::Era;
 use jitopt_core::types::{Simple, Type, TypeKind};
 
+/// The values of positional and of named arguments.
+type GivenValues<'c> = (Vec<Value>, Vec<(&'c str, Value)>);
+
 impl<'c> Emitter<'c> {
     pub(crate) fn call(&mut self, call: &'c Call, at: usize) -> Result<Sugared<'c>> {
         let path = call.callee.dotted();
@@ -42,7 +45,7 @@ impl<'c> Emitter<'c> {
         self.builtin(Symbol::new(kind), &values, &named, at)
     }
 
-    fn arguments(&mut self, call: &'c Call) -> Result<(Vec<Value>, Vec<(&'c str, Value)>)> {
+    fn arguments(&mut self, call: &'c Call) -> Result<GivenValues<'c>> {
         let values = call.arguments.iter().map(|argument| self.expression(argument, None)).collect::<Result<_>>()?;
         let named = call.named.iter().map(|(name, argument)| Ok((name.as_str(), self.expression(argument, None)?)));
         Ok((values, named.collect::<Result<_>>()?))
@@ -75,7 +78,7 @@ impl<'c> Emitter<'c> {
         let outputs: Vec<Value> = self.graph.outputs(node).collect();
         Ok(match outputs.as_slice() {
             [only] => Sugared::Value(*only),
-            // Nothing is returned: None, where somebody asks for it.
+            // Nothing is returned: None, where a value is expected.
             _ => Sugared::Several(outputs),
         })
     }
@@ -116,7 +119,7 @@ impl<'c> Emitter<'c> {
             return self.default_list(items, inner, at).map_or_else(unknown, Ok);
         }
         if let Some(quoted) = text.strip_prefix('\'').or_else(|| text.strip_prefix('"')) {
-            let bytes = quoted[..quoted.len().saturating_sub(1)].as_bytes().to_vec();
+            let bytes = quoted.as_bytes()[..quoted.len().saturating_sub(1)].to_vec();
             return Ok(self.text(&bytes, at));
         }
         let is_float = inner.is(Simple::Float);

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! PyTorch emits stores and loads of variables first and makes SSA of them in passes. The result is
-//! the same up to results that nobody uses, which `dce` removes: a variable becomes a result of an
+//! the same up to results without uses, which `dce` removes: a variable becomes a result of an
 //! If where both branches have it, and a value that a Loop carries where it is set in the body and
 //! known before.
 

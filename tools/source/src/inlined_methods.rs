@@ -1,6 +1,7 @@
 //! Methods with what they call inlined, and the contents of the module that they read.
 
 use crate::archive_code::{ArchiveCode, MethodName};
+use crate::printed_syntax::{ExprKind, Param};
 use crate::source_error::{Result, SourceError, fail};
 use crate::stored_ivalues::Values;
 use jitopt_archive::{Archive, StoredValue};
@@ -87,6 +88,13 @@ impl ArchiveCode {
         Ok(())
     }
 
+    /// The params of a method that have defaults, by name: callers may leave them out.
+    pub fn defaults(&self, method: &MethodName) -> Vec<(String, IValue)> {
+        let params = self.callable(method).map(|callable| callable.def.params.as_slice()).unwrap_or_default();
+        let default = |param: &Param| Some((param.name.clone(), plain_value(&param.default.as_ref()?.kind)?));
+        params.iter().filter_map(default).collect()
+    }
+
     /// What the graph reads of the module: attributes under the paths `self.a.b`, and constants of
     /// the archive under the names of their values.
     ///
@@ -115,6 +123,18 @@ impl ArchiveCode {
         }
         Ok(found)
     }
+}
+
+/// The value of a literal without parts.
+fn plain_value(kind: &ExprKind) -> Option<IValue> {
+    Some(match kind {
+        ExprKind::None => IValue::None,
+        ExprKind::Bool(value) => IValue::Bool(*value),
+        ExprKind::Int(value) => IValue::Int(*value),
+        ExprKind::Float(value) => IValue::Float(*value),
+        ExprKind::Text(text) => IValue::Str(String::from_utf8_lossy(text).as_ref().into()),
+        _ => return None,
+    })
 }
 
 fn in_path(path: &str, error: SourceError) -> SourceError {

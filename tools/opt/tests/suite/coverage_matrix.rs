@@ -138,25 +138,36 @@ impl Trial {
         Some(seen)
     }
 
-    /// The element types of the columns that it runs with.
-    fn ran(&self) -> BTreeSet<DType> {
+    /// The element types of the columns that it runs with. Operands that were found in the other
+    /// release are tried before others are searched for, which takes most of the time.
+    fn ran(&self, found: &mut Found) -> BTreeSet<DType> {
         let mut ran = BTreeSet::new();
         for seed in 1..=SEEDS {
             if !ran.is_empty() {
                 break;
             }
-            let operands = self.operands(seed);
-            for dtype in columns() {
-                let variants = variants(self.schema, &operands, dtype);
-                let runs = |args: Vec<IValue>| self.types(&args).is_some_and(|types| types.contains(&dtype));
-                if variants.into_iter().any(runs) {
-                    ran.insert(dtype);
-                }
+            let key = (self.schema.to_string(), seed);
+            if let Some(operands) = found.get(&key) {
+                ran = self.ran_with(operands);
+            }
+            if ran.is_empty() {
+                let operands = self.operands(seed);
+                ran = self.ran_with(&operands);
+                found.insert(key, operands);
             }
         }
         ran
     }
+
+    fn ran_with(&self, operands: &[IValue]) -> BTreeSet<DType> {
+        let runs = |args: Vec<IValue>, dtype| self.types(&args).is_some_and(|types| types.contains(&dtype));
+        let any = |&dtype: &DType| variants(self.schema, operands, dtype).into_iter().any(|args| runs(args, dtype));
+        columns().filter(any).collect()
+    }
 }
+
+/// Operands by schema and seed.
+type Found = BTreeMap<(String, u64), Vec<IValue>>;
 
 /// The operands with another element type: all tensors, those of the type of the first, or the
 /// value of `dtype`.
@@ -189,11 +200,11 @@ fn converted(value: &IValue, only: Option<DType>, to: DType) -> IValue {
 }
 
 /// The element types that run in a release; `None` without an overload with tensors.
-fn ran(kind: &'static str, era: Era) -> Option<BTreeSet<DType>> {
+fn ran(kind: &'static str, era: Era, found: &mut Found) -> Option<BTreeSet<DType>> {
     let operator: &Operator = ops::operator(era, Symbol::new(kind));
     let tried = |schema: &&Schema| is_about_tensors(schema) && schema.formal("out").is_none();
     let schemas: Vec<&'static Schema> = operator.schemas.iter().filter(tried).collect();
-    (!schemas.is_empty()).then(|| schemas.into_iter().flat_map(|schema| Trial::new(schema, era).ran()).collect())
+    (!schemas.is_empty()).then(|| schemas.into_iter().flat_map(|schema| Trial::new(schema, era).ran(found)).collect())
 }
 
 /// The overloads of a kind, in 1.3 and in 2.15.
@@ -201,7 +212,10 @@ type Tried = [Option<BTreeSet<DType>>; 2];
 
 fn tried() -> BTreeMap<&'static str, Tried> {
     let kinds = kinds();
-    let rows = parallel::each(&kinds, |kind| [Era::V1_3, Era::V2].map(|era| ran(kind, era)));
+    let rows = parallel::each(&kinds, |kind| {
+        let mut found = Found::new();
+        [Era::V1_3, Era::V2].map(|era| ran(kind, era, &mut found))
+    });
     kinds.into_iter().zip(rows).collect()
 }
 
