@@ -143,7 +143,7 @@ pub fn judge_against(
     // by name.
     let plain = |inputs: &[IValue], others: &[IValue]| -> Vec<IValue> {
         let is_other = |(i, value): (usize, &IValue)| {
-            settings.by_origin && class_of(value).is_some() && class_of(value) != others.get(i).and_then(class_of)
+            settings.by_origin && others.get(i).is_some_and(|other| classes(value, 0) != classes(other, 0))
         };
         let each = inputs.iter().enumerate();
         each.map(|(i, value)| if is_other((i, value)) { IValue::None } else { value.clone() }).collect()
@@ -170,10 +170,18 @@ pub fn judge_against(
     if wrong.is_empty() { Verdict::Same } else { Verdict::Differs(wrong) }
 }
 
-/// The class of an object.
-fn class_of(value: &IValue) -> Option<Symbol> {
-    if let IValue::Object(object) = value { Some(object.class) } else { None }
+/// The classes of an object and of the objects in it; nothing for other values.
+fn classes(value: &IValue, depth: usize) -> Vec<Symbol> {
+    let IValue::Object(object) = value else { return Vec::new() };
+    let mut found = vec![object.class];
+    if depth < DEEPEST_MODULE {
+        object.attributes.borrow().values().for_each(|part| found.extend(classes(part, depth + 1)));
+    }
+    found
 }
+
+/// Modules hold modules; objects of classes may hold each other.
+const DEEPEST_MODULE: usize = 10;
 
 /// Whether two texts differ only in the last digits of numbers, which rounding decides, and in the
 /// signs of NaN.
