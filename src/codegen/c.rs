@@ -37,8 +37,8 @@ pub(super) struct Head<'a> {
     pub(super) assumed: &'a [String],
     /// Operands, then results, each with its element type.
     pub(super) accesses: [Vec<String>; 2],
-    pub(super) reals: usize,
-    pub(super) wholes: usize,
+    pub(super) floats: usize,
+    pub(super) integers: usize,
 }
 
 impl Head<'_> {
@@ -50,15 +50,15 @@ impl Head<'_> {
         line(out, 0, &format!("void {}(const jo_args *args)", self.name));
         line(out, 0, "{");
         let fields =
-            "const i64 *const shape = args->shape, *const strides = args->strides, *const wholes = args->wholes;";
+            "const i64 *const shape = args->shape, *const strides = args->strides, *const integers = args->integers;";
         line(out, 4, fields);
         line(out, 4, "char *const *const data = args->data;");
-        line(out, 4, "const double *const reals = args->reals;");
+        line(out, 4, "const double *const floats = args->floats;");
         line(out, 4, "const i64 rank = args->rank, kept = args->kept, begin = args->begin, end = args->end;");
         line(out, 4, "const i64 stream = args->stream, ask = args->ask, columns = args->columns;");
-        line(out, 4, "(void)reals, (void)wholes, (void)stream, (void)ask, (void)columns;");
-        numbers(out, "double", "real", self.reals);
-        numbers(out, "i64", "whole", self.wholes);
+        line(out, 4, "(void)floats, (void)integers, (void)stream, (void)ask, (void)columns;");
+        numbers(out, "double", "float", self.floats);
+        numbers(out, "i64", "integer", self.integers);
     }
 }
 
@@ -89,9 +89,9 @@ pub fn function(name: &str, nest: &Nest) -> String {
         let accesses = nest.accesses.iter().filter(|access| access.is_written == is_written);
         accesses.map(|access| format!("{} {}", access.name, access.dtype.name())).collect()
     };
-    let Nest { group, assumed, reals, wholes, .. } = nest;
+    let Nest { group, assumed, floats, integers, .. } = nest;
     let accesses = [named(false), named(true)];
-    Head { name, group, assumed, accesses, reals: *reals, wholes: *wholes }.print(&mut printer.out);
+    Head { name, group, assumed, accesses, floats: *floats, integers: *integers }.print(&mut printer.out);
     printer.body();
     printer.out
 }
@@ -396,8 +396,8 @@ impl Printer<'_> {
         match origin {
             Origin::Value(value) => self.nest.values[value].name.clone(),
             Origin::Constant(scalar) => literal(scalar, dtype),
-            Origin::Float(k) => format!("real{k}"),
-            Origin::Integer(k) => format!("whole{k}"),
+            Origin::Float(k) => format!("float{k}"),
+            Origin::Integer(k) => format!("integer{k}"),
             Origin::Variable(variable) => self.variable(variable),
             Origin::Known(known) => self.known(known).to_owned(),
             Origin::Found(slot, ty) => format!("*(const {ty} *)(of + {})", SLOT * slot),

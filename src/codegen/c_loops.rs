@@ -1,8 +1,8 @@
 //! Loops and accesses of nests in C.
 //!
 //! **Streaming.** A store to a line that is in no cache reads it first, to write it back later;
-//! what is as large as the caches is driven out before anything reads it. Then a launch asks to
-//! *stream*: tiles of results are computed in a buffer, which stays in the first level of cache,
+//! results as large as the caches are evicted before anything reads them. Then a launch requests
+//! *streaming*: tiles of results are computed in a buffer, which stays in the first level of cache,
 //! and copied out of it with non-temporal stores:
 //!
 //! ```c
@@ -12,24 +12,25 @@
 //! if (stream) jo_stream(to_out0, out0, m * 4);
 //! ```
 //!
-//! That is for kernels that wait for memory. `jitopt-bench kernels --stream BOOL` measures both: a
+//! Streaming is for memory-bound kernels. `jitopt-bench kernels --stream BOOL` measures both: a
 //! sum and `relu` of 77 MB take 2.6 to 2.9 ms and not 3.8 to 4.0, a norm of batches of 12.8 MB 2.0
 //! to 2.2 ms and not 2.8; a norm of rows of 16.8 MB, which the caches all but hold from call to
-//! call, 1.9 ms and without 1.7. One that computes exponentials does not wait, unless it prefetches
-//! what it loads, and what it stores is on its way meanwhile: variants built for the purpose took
-//! 1.2 times as long with for a softmax of 16 MB. Nor does a scan along rows: 1.9 ms for 16.8 MB
-//! and with it 2.4. A launch streams when it touches more than half of what the largest cache holds
-//! (`runtime/caches.rs`). The buffer is one tile, 1 KiB of floats.
+//! call, 1.9 ms and without 1.7. A kernel that computes exponentials is compute-bound unless it
+//! prefetches its loads, and its stores overlap with the computation: variants built for the
+//! purpose took 1.2 times as long with streaming for a softmax of 16 MB. A scan of contiguous rows
+//! is not memory-bound either: 1.9 ms for 16.8 MB, and 2.4 with streaming. A launch streams when it
+//! touches more than half of what the largest cache holds (`runtime/caches.rs`). The buffer is one
+//! tile, 1 KiB of floats.
 //!
-//! **Prefetching.** A processor sees what is read in order and fetches what comes next, but it
-//! looks no further than a page, and begins anew in the next one. A loop that computes for long has
-//! time to prefetch what its vectors will want, `if (ask)`. Large launches do so, as theirs is the
-//! memory that is in no cache. With variants built for the purpose, 16.8 MB that no cache holds:
-//! `swish` takes 3.1 ms without, 2.7 so, and 2.2 where what it stores is streamed, too, which alone
-//! makes 3.0; a softmax along rows 2.5 and not 2.9; a norm 2.1 and not 2.4; mean and variance of
-//! 12.8 MB 1.1 and not 1.3. A cumulative sum along rows, in which a vector waits for the one before
-//! it, goes from 1.38 of a copy to 1.06. Sums of two tensors, and sums along one, wait for memory
-//! with or without.
+//! **Prefetching.** A processor recognises sequential reads and fetches what comes next, but only
+//! up to the end of a page, and begins anew in the next one. A compute-bound loop has time to
+//! prefetch what its next vectors load, `if (ask)`. Large launches do so, because their data are in
+//! no cache. With variants built for the purpose, for 16.8 MB that no cache holds: `swish` takes
+//! 3.1 ms without prefetching, 2.7 with it, and 2.2 with streaming, too, which alone gives 3.0; a
+//! softmax of contiguous rows 2.5 and not 2.9; a norm 2.1 and not 2.4; mean and variance of 12.8 MB
+//! 1.1 and not 1.3. A cumulative sum of contiguous rows, in which each vector depends on the one
+//! before it, goes from 1.38 of a copy to 1.06. Elementwise sums of two tensors and reductions by
+//! sum are memory-bound with or without.
 
 use super::c::{LINE, Printer, SLOT};
 use super::c_spelling::memory_type;
@@ -44,9 +45,9 @@ impl Printer<'_> {
     /// has whole pieces, or some of each where there are fewer of them than parts.
     pub(super) fn reduced_space(&mut self) {
         let innermost = if self.nest.direction == Direction::Outer { 2 } else { 1 };
-        self.line(&format!("const i64 folded = rank - {innermost}, width = shape[folded];"));
+        self.line(&format!("const i64 last = rank - {innermost}, width = shape[last];"));
         self.line("i64 blocks = 1;");
-        self.line("for (i64 d = kept; d < folded; d++) blocks *= shape[d];");
+        self.line("for (i64 d = kept; d < last; d++) blocks *= shape[d];");
         self.line("const double count = (double)(blocks * width);");
         self.line("(void)count;");
         if self.nest.direction == Direction::Split {
@@ -151,7 +152,7 @@ impl Printer<'_> {
         let (first, behind) = self.range_of_pieces();
         if self.nest.direction == Direction::Split {
             let start = format!(
-                "if (blocks > 0) jo_first(shape + kept, rank, folded - kept, first_block, strides + kept, {accesses}, along + kept, o);"
+                "if (blocks > 0) jo_first(shape + kept, rank, last - kept, first_block, strides + kept, {accesses}, along + kept, o);"
             );
             self.line(&start);
         }
@@ -200,7 +201,7 @@ impl Printer<'_> {
             }
             Axis::Pieces => {
                 let behind = self.range_of_pieces().1;
-                let next = "jo_next(shape, rank, kept, folded, strides";
+                let next = "jo_next(shape, rank, kept, last, strides";
                 self.line(&format!("if (b + 1 < {behind}) {next}, {accesses}, along, o);"));
             }
             _ => {}
@@ -231,14 +232,14 @@ impl Printer<'_> {
             }
         }
         if self.at_once().is_some() {
-            self.line(&format!("const i64 d{at} = strides[{at} * rank + folded];"));
+            self.line(&format!("const i64 d{at} = strides[{at} * rank + last];"));
         }
     }
 
     /// How far an access is from the beginning of its row.
     fn behind(&self, at: usize) -> String {
         let mut behind = String::new();
-        // What has one element per row does not move along it.
+        // An access with one element per row does not advance within it.
         if self.is_in(|axis| *axis == Axis::Pieces) && !self.nest.accesses[at].is_of_row {
             behind += &format!(" + o[{at}]");
         }
@@ -246,7 +247,7 @@ impl Printer<'_> {
             behind += &format!(" + r * strides[{at} * rank + kept - 1]");
         }
         if self.is_in(|axis| matches!(axis, Axis::Lines { .. })) {
-            behind += &format!(" + (first + j) * strides[{at} * rank + folded]");
+            behind += &format!(" + (first + j) * strides[{at} * rank + last]");
         }
         if self.is_in(|axis| matches!(axis, Axis::Parts { .. })) {
             behind += &match self.nest.accesses[at].inner {
@@ -270,7 +271,7 @@ impl Printer<'_> {
         for &at in accesses {
             let far = match ahead {
                 Distance::Elements(n) => n.to_string(),
-                Distance::Lines(n) => format!("({n} + m - 1) / m * strides[{at} * rank + folded]"),
+                Distance::Lines(n) => format!("({n} + m - 1) / m * strides[{at} * rank + last]"),
                 Distance::NextRow(_) => format!("strides[{at} * rank + kept - 1]"),
             };
             let name = &self.nest.accesses[at].name;

@@ -1,4 +1,4 @@
-//! Kernels as C: readable, without headers, each statement beside its IR line.
+//! Kernels as C: readable, without headers, with the IR line of each statement as a comment.
 //!
 //! A kernel is one function over a range of tiles of its iteration space, or of rows: its nest
 //! ([`super::nest`]), printed by [`super::c`]. A unit is several of them, after what they call of

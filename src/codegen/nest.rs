@@ -79,7 +79,7 @@ pub enum Axis {
     Sides(usize),
     /// The rows of a side.
     Side,
-    /// The pieces of a row that lie apart in memory.
+    /// The pieces of a row that are not adjacent in memory.
     Pieces,
     /// The blocks of a piece.
     Blocks {
@@ -255,7 +255,7 @@ pub enum Stmt {
         to: Place,
         /// What.
         operand: Operand,
-        /// Whether it waits there for later loops, until a result is written to its place.
+        /// Whether it is kept there for later loops, until a result overwrites it.
         waits: bool,
         /// Why.
         note: String,
@@ -430,9 +430,9 @@ pub struct Nest {
     /// The operands and results.
     pub accesses: Vec<Access>,
     /// The number of floating-point operands of the group.
-    pub reals: usize,
+    pub floats: usize,
     /// The number of integer operands.
-    pub wholes: usize,
+    pub integers: usize,
     /// The values.
     pub values: Vec<Value>,
     /// The buffers.

@@ -15,8 +15,8 @@ typedef struct {
     i64 rank, kept, begin, end;
     char *const *data;
     const i64 *strides;
-    const double *reals;
-    const i64 *wholes;
+    const double *floats;
+    const i64 *integers;
     i64 stream, ask, columns, turn, part, parts;
     char *found;
 } jo_args;

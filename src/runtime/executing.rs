@@ -59,7 +59,7 @@ impl Memory for LaunchMemory<'_> {
     fn load(&self, access: usize, at: i64) -> Number {
         match self.loads.get(access) {
             Some((buffer, begin)) => element(buffer, begin + at as usize),
-            // A value that waits in the memory of a result.
+            // A value kept in the memory of a result.
             None => {
                 let (result, begin) = self.stores[access - self.loads.len()];
                 self.results[result].get(begin + at as usize)

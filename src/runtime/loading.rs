@@ -18,8 +18,8 @@ struct KernelArgs {
     end: i64,
     data: *const *mut u8,
     strides: *const i64,
-    reals: *const f64,
-    wholes: *const i64,
+    floats: *const f64,
+    integers: *const i64,
     stream: i64,
     ask: i64,
     columns: i64,
@@ -159,8 +159,8 @@ impl Function {
             end,
             data: data.as_ptr(),
             strides: arguments.strides.as_ptr(),
-            reals: arguments.floats.as_ptr(),
-            wholes: arguments.integers.as_ptr(),
+            floats: arguments.floats.as_ptr(),
+            integers: arguments.integers.as_ptr(),
             stream: i64::from(arguments.stream),
             ask: arguments.away as i64,
             columns: arguments.columns as i64,
@@ -193,7 +193,7 @@ mod tests {
             ($($name:ident)*) => { [$((stringify!($name), offset_of!(KernelArgs, $name))),*] };
         }
         let own = fields!(
-            shape rank kept begin end data strides reals wholes stream ask columns turn part parts found
+            shape rank kept begin end data strides floats integers stream ask columns turn part parts found
         );
         let in_order: Vec<_> = names.iter().enumerate().map(|(i, name)| (*name, 8 * i)).collect();
         assert_eq!(in_order, own);

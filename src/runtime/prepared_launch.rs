@@ -106,7 +106,7 @@ impl Prepared {
                 let (shape, strides) = (&geometry.shape[..], &geometry.strides[..]);
                 let (kept, parts) = (geometry.kept, self.plan.threads.max(1));
                 let columns = self.plan.tile.unwrap_or(TARGET.columns);
-                let space = Space { shape, kept, columns, parts, strides, reals: &floats, wholes: &integers };
+                let space = Space { shape, kept, columns, parts, strides, floats: &floats, integers: &integers };
                 run(nest, &space, &mut memory)?;
                 for totals in &mut self.totals {
                     totals.add_up(&mut self.buffers[totals.tensor]);

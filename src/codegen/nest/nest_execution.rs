@@ -40,9 +40,9 @@ pub struct Space<'a> {
     /// Strides in elements, a row for each access.
     pub strides: &'a [i64],
     /// Floating-point operands of the group.
-    pub reals: &'a [f64],
+    pub floats: &'a [f64],
     /// Integer operands.
-    pub wholes: &'a [i64],
+    pub integers: &'a [i64],
 }
 
 /// Runs a nest.
@@ -122,7 +122,8 @@ struct Machine<'a> {
     buffers: Vec<Vec<Number>>,
     variables: Vec<Vec<Number>>,
     values: Vec<Number>,
-    /// The first element of each access in the row, and how far behind it the piece begins.
+    /// The first element of each access in the row, and the offset from it at which the piece
+    /// begins.
     places: Vec<i64>,
     offsets: Vec<i64>,
     at: Point,
@@ -292,17 +293,17 @@ impl Machine<'_> {
     }
 
     /// The innermost reduced dimension.
-    fn folded(&self) -> usize {
+    fn last_dimension(&self) -> usize {
         self.space.shape.len() - if self.nest.direction == Direction::Outer { 2 } else { 1 }
     }
 
     fn width(&self) -> i64 {
-        self.space.shape[self.folded()]
+        self.space.shape[self.last_dimension()]
     }
 
     /// The number of pieces of a row.
     fn pieces_of_row(&self) -> i64 {
-        self.space.shape[self.space.kept.min(self.folded())..self.folded()].iter().product()
+        self.space.shape[self.space.kept.min(self.last_dimension())..self.last_dimension()].iter().product()
     }
 
     /// Whether parts of a split row have whole pieces.
@@ -316,7 +317,7 @@ impl Machine<'_> {
             true => pieces * part / parts..pieces * (part + 1) / parts,
             false => 0..pieces,
         };
-        let dims = self.space.kept..self.folded();
+        let dims = self.space.kept..self.last_dimension();
         for piece in range {
             self.at.piece = piece;
             self.offsets =
@@ -393,7 +394,7 @@ impl Machine<'_> {
         };
         let rows = match self.nest.direction {
             Direction::Strided => at.r * stride(self.space.kept - 1),
-            Direction::Outer => (at.first + at.line + at.u) * stride(self.folded()),
+            Direction::Outer => (at.first + at.line + at.u) * stride(self.last_dimension()),
             _ => 0,
         };
         self.places[access] + self.offsets[access] + rows + (at.from + at.c + at.i) * inner
@@ -496,8 +497,8 @@ impl Machine<'_> {
         match origin {
             Origin::Value(value) => self.values[value],
             Origin::Constant(scalar) => literal(scalar, dtype),
-            Origin::Float(k) => Number::Double(self.space.reals[k]),
-            Origin::Integer(k) => Number::Long(self.space.wholes[k]),
+            Origin::Float(k) => Number::Double(self.space.floats[k]),
+            Origin::Integer(k) => Number::Long(self.space.integers[k]),
             Origin::Variable(variable) => self.variables[variable][self.index_of(variable)],
             Origin::Known(known) => self.known(known),
             Origin::Found(slot, ty) => self.left[self.slot(self.at.other, slot)].cast(ty),

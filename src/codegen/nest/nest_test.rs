@@ -209,7 +209,8 @@ fn plans_do_not_change_what_is_computed() {
     let y: Vec<f32> = (0..n).map(|i| (i as f32 * 0.11).cos()).collect();
     let strides = [[width as i64, 1]; 4].concat();
     let shape = [rows as i64, width as i64];
-    let space = Space { shape: &shape, kept: 1, columns: 1024, parts: 1, strides: &strides, reals: &[], wholes: &[] };
+    let space =
+        Space { shape: &shape, kept: 1, columns: 1024, parts: 1, strides: &strides, floats: &[], integers: &[] };
     let results = |tile: usize, alone: bool| {
         let mut plan = plan.clone();
         plan.tile = tile;

@@ -23,7 +23,7 @@ struct Known {
     filled: BTreeSet<usize>,
     opened: BTreeSet<usize>,
     written: BTreeSet<usize>,
-    /// Results in whose memory a value waits.
+    /// Results whose memory holds a value for a later loop.
     waiting: BTreeSet<usize>,
     /// Variables that are made, and those that have a value.
     begun: BTreeSet<usize>,
@@ -244,8 +244,8 @@ impl Verifier<'_> {
         let is_there = match operand.origin {
             Origin::Variable(variable) => return self.uses_variable(variable),
             Origin::Value(value) => self.known.values.contains(&value),
-            Origin::Float(k) => k < nest.reals,
-            Origin::Integer(k) => k < nest.wholes,
+            Origin::Float(k) => k < nest.floats,
+            Origin::Integer(k) => k < nest.integers,
             Origin::Constant(_) | Origin::Known(_) => true,
             Origin::Found(slot, _) if !self.known.left.contains(&slot) => {
                 return self.refuse(&format!("slot {slot} is read before a part has left it"));
@@ -397,7 +397,7 @@ impl Verifier<'_> {
 
     fn write_result(&mut self, at: usize, name: &str, waits: bool) -> Result<(), String> {
         let access = &self.nest.accesses[at];
-        // The result replaces a value that waits in its memory, and nothing replaces the result.
+        // The result overwrites a value kept in its memory, and nothing overwrites the result.
         let is_first = match waits {
             true => self.known.waiting.insert(at) && !self.known.written.contains(&at),
             false => self.known.written.insert(at),

@@ -1,4 +1,4 @@
-//! Archives of PyTorch: their graphs and weights, and what is said where text is expected.
+//! Archives of PyTorch: their graphs and weights, and the messages where text is expected.
 
 use crate::error::{Error, Kind};
 use jitopt_archive::{Archive, Kind as Layout, Refusal, StoredValue, looks_like_archive};

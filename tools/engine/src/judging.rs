@@ -251,7 +251,7 @@ impl Trial {
         Trial::with(graph, args, (&program.path, program.contents(args.torch)?), workspace)
     }
 
-    /// The same with contents that the text of the graph omits; inputs are looked for beside
+    /// The same with contents that the text of the graph omits; inputs are looked for next to
     /// `path`.
     pub(crate) fn with(
         graph: Graph,

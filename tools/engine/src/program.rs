@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// The text of a graph or the bytes of an archive, and the file that it is from. Inputs,
-/// descriptions and gradients are looked for beside this file.
+/// descriptions and gradients are looked for next to this file.
 #[derive(Clone, Debug)]
 pub struct Program {
     /// The file; `-` for a text that is in no file.
@@ -78,7 +78,7 @@ impl Program {
         jitopt_archive::looks_like_archive(&self.text)
     }
 
-    /// Contents that the file has beside its graph: the weights of an archive.
+    /// Contents of the file other than its graph: the weights of an archive.
     ///
     /// # Errors
     /// A record of the archive is damaged, or nothing computes with its elements.

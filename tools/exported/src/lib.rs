@@ -7,7 +7,7 @@
 //!                                          └─> graphs in graphs ────────────┘
 //! ```
 //!
-//! The graph has one param for each input of the user, in order, behind `%self`, the module. What
+//! The graph has one param for each input of the user, in order, after `%self`, the module. What
 //! the program binds is read from there under its qualified name, as in a graph of TorchScript:
 //!
 //! ```text

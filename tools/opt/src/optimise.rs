@@ -610,7 +610,7 @@ impl Validation {
         let path = if name == "<stdin>" { "-" } else { name };
         let env = BTreeMap::new();
         let mut workspace = Workspace::new(&folder, &env, |note| outcome.say(&note.to_string()));
-        // The weights of an archive are beside its graph.
+        // The weights of an archive come with its graph.
         let unread = Program { path: PathBuf::from(path), text: Vec::new() };
         let program = Program::read(Path::new(path), &workspace).unwrap_or(unread);
         let trial = Trial::of(graph.clone(), &args.options(), &program, &mut workspace)?;

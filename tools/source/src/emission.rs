@@ -543,7 +543,7 @@ impl<'c> Emitter<'c> {
     }
 }
 
-/// Whether a wider type may hold what a narrower one wants; optionals and unions are refined by
+/// Whether a wider type may hold a value of a narrower one; optionals and unions are refined by
 /// casts that the printer may leave out.
 fn may_be(given: Type, wanted: Type) -> bool {
     let is_any = |ty: Type| ty.is(Simple::Any) || matches!(ty.kind(), TypeKind::Union(_));

@@ -1,7 +1,7 @@
 //! Which overload of an operator a call means, and its operands.
 //!
 //! ```text
-//! torch.add(x, 1)  =>  aten::add.Scalar(Tensor self, Scalar other, Scalar alpha=1): x, 1, the default 1
+//! torch.add(x, 1)  =>  aten::add.Scalar(Tensor self, Scalar other, Scalar alpha=1): x, 1, 1
 //! ```
 //!
 //! As in PyTorch an overload is tried with the arguments as they are, before any is tried with
@@ -134,7 +134,7 @@ fn fit(
     Ok((total, Choice { schema, operands }))
 }
 
-/// How a tensor becomes the number that a formal wants.
+/// How a tensor becomes the number that a formal requires.
 pub(crate) fn implicit(formal: &Formal, given: Type) -> Option<&'static str> {
     implicit_conversion(formal.ty, given)
 }

@@ -16,7 +16,7 @@ const KNOWN: &[(&str, &[&str])] = &[
     ("src/ir", &["attribute", "graph", "journal", "lineage", "naming", "usage"]),
     // The executor of expressions calls arithmetic, which has their operators.
     ("src/codegen", &["arithmetic", "expression"]),
-    // Plans name values of kernels, and the constants of a target are beside plans.
+    // Plans name values of kernels, and the constants of a target are in the file of plans.
     ("src/codegen", &["c_spelling", "kernel", "kernel_plan", "loop_structure", "monoid", "schedule"]),
     ("src/runtime", &["destinations", "executing"]),
     ("src/interpreter/operators", &["clamping", "containers", "pointwise", "scalars"]),

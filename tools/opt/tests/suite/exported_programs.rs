@@ -4,32 +4,14 @@
 //! Reads `testdata/archives/Inputs/exported`, and the archives of the directory `JITOPT_CORPUS` if
 //! it is set.
 
-#![allow(clippy::print_stdout, reason = "a test tells its figures")]
+#![allow(clippy::print_stdout, reason = "figures are for those who ask with --nocapture")]
 
-use jitopt_driver::{World, exit};
-use std::collections::BTreeMap;
+use crate::support::command_line::jitopt;
+use jitopt_driver::exit;
 use std::path::{Path, PathBuf};
 
 /// Of the programs with recorded results, the share that must meet them.
 const ENOUGH: f64 = 0.95;
-
-/// The exit code and the messages of a command line.
-fn jitopt(argv: &[&str]) -> (i32, String) {
-    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
-    let mut world = World {
-        stdin: Box::new(std::io::empty()),
-        stdout: &mut stdout,
-        stderr: &mut stderr,
-        env: BTreeMap::default(),
-        cwd: PathBuf::new(),
-        colour: false,
-        failed_write: None,
-    };
-    let argv: Vec<String> = ["jitopt"].iter().chain(argv).map(|word| (*word).to_owned()).collect();
-    let code = jitopt_driver::run(&argv, &mut world);
-    drop(world);
-    (code, String::from_utf8_lossy(&stderr).into_owned())
-}
 
 /// The programs of a folder.
 fn programs(folder: &Path) -> Vec<PathBuf> {
@@ -66,22 +48,22 @@ impl Tally {
     fn add(&mut self, program: &Path, causes: &mut Vec<String>) {
         let name = program.display().to_string();
         self.all += 1;
-        let (code, said) = jitopt(&[&name, "--verify-roundtrip"]);
-        if code == exit::YES && said.is_empty() {
+        let (code, messages, _) = jitopt(&[name.as_str(), "--verify-roundtrip"]);
+        if code == exit::YES && messages.is_empty() {
             self.read += 1;
         } else {
-            causes.push(format!("{name} is not read: {said}"));
+            causes.push(format!("{name} is not read: {messages}"));
         }
         let expected = program.with_extension("outputs.safetensors");
         if !expected.exists() {
             return;
         }
         self.recorded += 1;
-        let (code, said) = jitopt(&["run", &name, "--expect", &expected.display().to_string()]);
+        let (code, messages, _) = jitopt(&["run", name.as_str(), "--expect", &expected.display().to_string()]);
         if code == exit::YES {
             self.right += 1;
         } else {
-            causes.push(format!("{name} is not right: {said}"));
+            causes.push(format!("{name} is not right: {messages}"));
         }
     }
 }

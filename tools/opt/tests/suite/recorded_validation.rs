@@ -8,10 +8,11 @@
 
 #![allow(clippy::print_stdout, reason = "a test tells its figures")]
 
+use crate::support::command_line::jitopt;
 use crate::support::parallel;
 use crate::support::recorded;
 
-use jitopt_driver::{World, exit};
+use jitopt_driver::exit;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -69,23 +70,6 @@ fn callees() -> Callees {
     recorded::files().into_iter().filter_map(named).collect()
 }
 
-/// The exit code and the messages of a command line.
-fn jitopt(argv: &[String]) -> (i32, String) {
-    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
-    let mut world = World {
-        stdin: Box::new(std::io::empty()),
-        stdout: &mut stdout,
-        stderr: &mut stderr,
-        env: BTreeMap::default(),
-        cwd: PathBuf::new(),
-        colour: false,
-        failed_write: None,
-    };
-    let code = jitopt_driver::run(argv, &mut world);
-    drop(world);
-    (code, String::from_utf8_lossy(&[stderr, stdout].concat()).into_owned())
-}
-
 /// The callee that a message asks for.
 fn wanted(said: &str) -> Option<&str> {
     said.split_once("the graph of `").and_then(|(_, rest)| rest.split_once("` is not given")).map(|(name, _)| name)
@@ -97,17 +81,17 @@ fn judge(entry: &Entry, callees: &Callees) -> (i32, String) {
     let torch = if version.starts_with("1.") { "--torch=1.3" } else { "--torch=2.15" };
     let files = [&entry.before, &entry.after].map(|path| path.to_string_lossy().into_owned());
     let flags = ["--samples", "6", "--fill-unknown=random:1", torch, "--timeout", "20", "--no-verify"];
-    let mut argv: Vec<String> = ["jitopt", "validate"].map(str::to_owned).into_iter().chain(files).collect();
+    let mut argv: Vec<String> = std::iter::once("validate".to_owned()).chain(files).collect();
     argv.extend(flags.map(str::to_owned));
     loop {
-        let (code, said) = jitopt(&argv);
-        let name = wanted(&said).unwrap_or_default();
+        let (code, messages, output) = jitopt(&argv);
+        let name = wanted(&messages).unwrap_or_default();
         let short = name.rsplit('.').next().unwrap_or_default();
         let found = [name, short].into_iter().find_map(|name| callees.get(&(version.clone(), name.to_owned())));
         let given = found.map(|path| format!("{name}={}", path.display()));
         match given.filter(|given| !argv.contains(given)) {
             Some(given) => argv.extend(["--callee".to_owned(), given]),
-            None => return (code, said),
+            None => return (code, messages + &output),
         }
     }
 }

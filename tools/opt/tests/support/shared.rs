@@ -1,6 +1,7 @@
 //! What several programs of the suite share.
 
 pub mod cases;
+pub mod command_line;
 pub mod dice;
 pub mod drawn_operands;
 pub mod each_pass;
