@@ -33,6 +33,7 @@ pub mod rows;
 pub mod rules;
 pub mod schema;
 pub mod shape_rules;
+pub mod touches;
 
 use crate::symbol::Symbol;
 use crate::types::era::Era;

@@ -36,6 +36,11 @@ pub trait Watch {
     /// At the start of a graph, a taken branch or an iteration of a loop, with the values of its
     /// params, which may be replaced.
     fn entered(&mut self, _graph: &Graph, _block: Block, _params: &mut [IValue]) {}
+    /// Before a kernel runs: whether it may. What a kernel makes can be much larger than its
+    /// operands.
+    fn before(&mut self, _call: &Call) -> Result<(), Stop> {
+        Ok(())
+    }
     /// Before a kernel runs: known results that replace running it.
     fn recalled(&mut self, _call: &Call) -> Option<Outs> {
         None
@@ -413,8 +418,11 @@ impl<'g> Machine<'g> {
             self.env.set_iterations(&self.iterations(graph, node));
         }
         let call = Call { graph, node, schema, args: &args, env: self.env };
-        if let Some(outputs) = self.watch.as_mut().and_then(|watch| watch.recalled(&call)) {
-            return self.deliver(graph, node, outputs);
+        if let Some(watch) = self.watch.as_mut() {
+            watch.before(&call)?;
+            if let Some(outputs) = watch.recalled(&call) {
+                return self.deliver(graph, node, outputs);
+            }
         }
         let outputs = found.run(&call)?;
         if let Some(watch) = self.watch.as_mut() {

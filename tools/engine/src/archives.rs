@@ -73,15 +73,15 @@ pub fn methods_of(name: &str, bytes: &[u8]) -> Option<Result<String, Error>> {
 }
 
 /// An archive with its code.
-struct Reader<'a> {
+pub(crate) struct Reader<'a> {
     name: &'a str,
-    archive: Archive,
-    code: ArchiveCode,
-    module: StoredValue,
+    pub(crate) archive: Archive,
+    pub(crate) code: ArchiveCode,
+    pub(crate) module: StoredValue,
 }
 
 impl<'a> Reader<'a> {
-    fn of(name: &'a str, mut archive: Archive, release: Option<Release>) -> Result<Reader<'a>, Error> {
+    pub(crate) fn of(name: &'a str, mut archive: Archive, release: Option<Release>) -> Result<Reader<'a>, Error> {
         if archive.kind == Layout::Legacy {
             return Err(unread(instead(name, &archive)));
         }
@@ -124,6 +124,9 @@ impl<'a> Reader<'a> {
 
     fn graph(&self, wanted: &Wanted) -> Result<Graph, Error> {
         let method = self.method(wanted)?;
+        // PyTorch runs these before anything else: a file whose hooks fail does not load.
+        let hooks = self.code.run_hooks(&self.archive, &self.module);
+        hooks.map_err(|error| unread(format!("error: {}: the archive is refused: {error}\n", self.name)))?;
         let graph = match (wanted.runs, wanted.inline) {
             (true, _) => self.code.runnable(&method, &self.module),
             (false, true) => self.code.inlined(&method),
@@ -144,7 +147,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn opened(name: &str, bytes: &[u8]) -> Result<Archive, Error> {
+pub(crate) fn opened(name: &str, bytes: &[u8]) -> Result<Archive, Error> {
     jitopt_archive::open(Box::new(bytes.to_vec())).map_err(|refusal| unread(refused(name, &refusal)))
 }
 
@@ -185,7 +188,7 @@ fn instead(name: &str, archive: &Archive) -> String {
 }
 
 /// `TorchScript archive of 2.1 or later, module __torch__.Net`
-fn described(archive: &Archive) -> String {
+pub(crate) fn described(archive: &Archive) -> String {
     let class = if archive.class.is_empty() { String::new() } else { format!(", module {}", archive.class) };
     format!("{} of {}{class}", archive.kind.name(), archive.saved_by)
 }

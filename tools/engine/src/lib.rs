@@ -10,6 +10,8 @@
 //! example `validate_my_pass` shows the whole of it.
 
 pub mod archives;
+pub mod audit;
+pub mod audit_report;
 mod bindings;
 mod cache_folder;
 mod callees;
@@ -22,6 +24,7 @@ pub mod judging;
 mod keeping;
 mod kernel_table;
 mod measuring;
+mod memory_proofs;
 mod minimizing;
 mod moved_weights;
 mod named_values;

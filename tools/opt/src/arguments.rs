@@ -1,8 +1,10 @@
 //! Command-line grammar: one struct per subcommand; the doc comments are the help texts.
 
 use crate::World;
+use crate::cmd_audit::AuditArgs;
 use crate::cmd_export::ExportArgs;
 use crate::cmd_inspect::InspectArgs;
+use crate::cmd_lint::LintArgs;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use jitopt_core::interpreter::Release;
@@ -104,6 +106,8 @@ pub(crate) enum Command {
     Bench(Box<BenchArgs>),
     /// Extract graphs from a PyTorch log
     Extract(ExtractArgs),
+    /// Say what the program in an archive would do, at load and when called; refuse what is not safe
+    Audit(AuditArgs),
     /// Show what is in a .pt, .ptl or .pt2 archive, without running anything
     Inspect(InspectArgs),
     /// Write the weights of an archive as a safetensors file
@@ -738,36 +742,6 @@ pub(crate) struct BenchArgs {
     /// Graph of a called function or method; may be repeated
     #[arg(long, value_name = "NAME=FILE")]
     pub(crate) callee: Vec<String>,
-}
-
-const LINT_EXAMPLES: &str = "\
-Examples:
-  jitopt lint in.ir
-  jitopt lint --torch=2.15 *.ir                      only miscompilations of this release
-  jitopt lint --list                                 all lints, with sources and workarounds
-
-Exit codes: 0 nothing found, 1 findings.";
-
-#[derive(Debug, Args)]
-#[command(after_help = LINT_EXAMPLES)]
-pub(crate) struct LintArgs {
-    /// The graphs; stdin if `-` or none
-    pub(crate) files: Vec<PathBuf>,
-    /// Only miscompilations of this PyTorch release, such as 1.3 or 2.15
-    #[arg(long, value_name = "VERSION", require_equals = true)]
-    pub(crate) torch: Option<Release>,
-    /// Run only this lint; may be repeated
-    #[arg(long, value_name = "LINT")]
-    pub(crate) only: Vec<String>,
-    /// Skip this lint; may be repeated
-    #[arg(long, value_name = "LINT")]
-    pub(crate) skip: Vec<String>,
-    /// Print one line of JSON per finding
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// List the lints
-    #[arg(long)]
-    pub(crate) list: bool,
 }
 
 #[derive(Debug, Args)]

@@ -1,8 +1,9 @@
 //! `jitopt lint`: reports known PyTorch miscompilations that affect a graph.
 
-use crate::arguments::LintArgs;
 use crate::exit::{self, refuse};
-use crate::{World, batch};
+use crate::{World, batch, several};
+use clap::Args;
+use jitopt_core::interpreter::Release;
 use jitopt_core::ir::Graph;
 use jitopt_core::lint::{Findings, LINTS, Lint, lint};
 use jitopt_core::log::did_you_mean;
@@ -10,9 +11,49 @@ use jitopt_core::verify;
 use jitopt_engine::{Error, panics};
 use std::path::{Path, PathBuf};
 
+const EXAMPLES: &str = "\
+Examples:
+  jitopt lint in.ir
+  jitopt lint --torch=2.15 *.ir                      only miscompilations of this release
+  jitopt lint --list                                 all lints, with sources and workarounds
+
+Exit codes: 0 nothing found, 1 findings.";
+
+/// `jitopt lint`
+#[derive(Clone, Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct LintArgs {
+    /// The graphs; stdin if `-` or none
+    files: Vec<PathBuf>,
+    /// Only miscompilations of this PyTorch release, such as 1.3 or 2.15
+    #[arg(long, value_name = "VERSION", require_equals = true)]
+    torch: Option<Release>,
+    /// Run only this lint; may be repeated
+    #[arg(long, value_name = "LINT")]
+    only: Vec<String>,
+    /// Skip this lint; may be repeated
+    #[arg(long, value_name = "LINT")]
+    skip: Vec<String>,
+    /// Print one line of JSON per finding
+    #[arg(long)]
+    json: bool,
+    /// Number of files read at once
+    #[arg(short, long, value_name = "N", default_value_t = 1)]
+    jobs: usize,
+    /// List the lints
+    #[arg(long)]
+    list: bool,
+}
+
 pub(crate) fn run(args: &LintArgs, world: &mut World<'_>) -> i32 {
-    let result = panics::caught(|| lint_files(args, world));
-    exit::ended(result, world)
+    if args.jobs <= 1 || args.files.len() <= 1 {
+        let result = panics::caught(|| lint_files(args, world));
+        return exit::ended(result, world);
+    }
+    several::each(&args.files, args.jobs, world, |file, world| {
+        let alone = LintArgs { files: vec![file.to_owned()], ..args.clone() };
+        exit::ended(panics::caught(|| lint_files(&alone, world)), world)
+    })
 }
 
 fn lint_files(args: &LintArgs, world: &mut World<'_>) -> Result<i32, Error> {

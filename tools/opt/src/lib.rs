@@ -7,6 +7,7 @@ mod archive_options;
 mod arguments;
 mod batch;
 mod caching;
+mod cmd_audit;
 mod cmd_bench;
 mod cmd_bisect;
 mod cmd_completions;
@@ -149,6 +150,7 @@ fn dispatch(argv: &[String], world: &mut World<'_>) -> i32 {
         Some(Command::Explain(args)) => cmd_explain::run(args, world),
         Some(Command::Bench(args)) => cmd_bench::run(args, world),
         Some(Command::Extract(args)) => cmd_extract::run(args, world),
+        Some(Command::Audit(args)) => cmd_audit::run(args, world),
         Some(Command::Inspect(args)) => cmd_inspect::run(args, world),
         Some(Command::Export(args)) => cmd_export::run(args, world),
         Some(Command::Samples(args)) => cmd_samples::run(args, world),

@@ -64,7 +64,7 @@ impl ArchiveCode {
         let (StoredValue::Tuple(items) | StoredValue::List(items)) = constants else {
             return fail("the constants of the archive are no tuple");
         };
-        let mut values = Values::new(archive, &names);
+        let mut values = Values::of_constants(archive, &names);
         let constant = |stored: StoredValue| Constant { literal: literal(&mut values, &stored, release), stored };
         let constants = items.into_iter().map(constant).collect();
         let class = archive.class.clone();
@@ -107,6 +107,16 @@ impl ArchiveCode {
 
     /// With whole names, constants of functions have the qualified ones, which tell them apart.
     pub(crate) fn emitted(&self, method: &MethodName, whole_names: bool) -> Result<Graph> {
+        let graph = self.untidied(method, whole_names)?;
+        let place = self.callable(method).map(|callable| callable.place(callable.def.at));
+        tidying::tidy(graph).map_err(|error| match &place {
+            Some(place) => error.at(place),
+            None => error,
+        })
+    }
+
+    /// The same as it is written, without what PyTorch does to a graph after it was emitted.
+    pub(crate) fn untidied(&self, method: &MethodName, whole_names: bool) -> Result<Graph> {
         let Some(callable) = self.callable(method) else {
             return fail(format!("there is no method `{}`", method.name));
         };
@@ -116,8 +126,7 @@ impl ArchiveCode {
         };
         let place = callable.place(callable.def.at);
         let emitter = Emitter::new(self, callable, None, whole_names);
-        let graph = emitter.function(class).map_err(|error| error.at(&place))?;
-        tidying::tidy(graph).map_err(|error| error.at(&place))
+        emitter.function(class).map_err(|error| error.at(&place))
     }
 
     /// The constant of the archive that a node is a copy of: copies share their text.

@@ -16,6 +16,7 @@
 
 use crate::archive_code::ArchiveCode;
 use crate::declared_names::Callable;
+use crate::packed_weights::is_packed;
 use crate::printed_syntax::{Expr, ExprKind, FunctionDef, Stmt, StmtKind};
 use crate::schema_choice::implicit_conversion;
 use crate::source_error::{Place, Result, fail};
@@ -318,7 +319,8 @@ impl<'c> Emitter<'c> {
         match implicit_conversion(wanted, given) {
             Some(kind) => Ok(self.value(Symbol::new(kind), &[value], wanted, at)),
             // What is declared wider than it is, or holds values of other types, is not checked.
-            None if may_be(given, wanted) => Ok(value),
+            // Up to 1.5 packed weights are tensors.
+            None if may_be(given, wanted) || wanted.is_tensor() && is_packed_class(given) => Ok(value),
             None => fail(format!("expected a `{wanted}`, found a `{given}`")),
         }
     }
@@ -604,4 +606,9 @@ fn collect_assigned<'s>(statements: &'s [Stmt], names: &mut Vec<&'s str>) {
             _ => {}
         }
     }
+}
+
+/// Whether a type is that of packed weights.
+fn is_packed_class(ty: Type) -> bool {
+    matches!(ty.kind(), TypeKind::Class(class) if is_packed(class.as_str()))
 }

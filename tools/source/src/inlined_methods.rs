@@ -1,10 +1,11 @@
 //! Methods with what they call inlined, and the contents of the module that they read.
 
 use crate::archive_code::{ArchiveCode, MethodName};
+use crate::packed_weights::is_packed;
 use crate::printed_syntax::{ExprKind, Param};
 use crate::source_error::{Result, SourceError, fail};
 use crate::stored_ivalues::Values;
-use jitopt_archive::{Archive, StoredValue};
+use jitopt_archive::{Archive, StoredTensor, StoredValue};
 use jitopt_core::interpreter::IValue;
 use jitopt_core::ir::{Attribute, Graph, Node, Value};
 use jitopt_core::pass::{self, Pipeline, Session};
@@ -53,7 +54,7 @@ impl ArchiveCode {
         let mut graph = self.emitted(method, true)?;
         let mut callees = Callees::default();
         for _ in 0..MOST_ROUNDS {
-            let resolved = resolve(&mut graph, module, &HashMap::new());
+            let resolved = self.resolve(&mut graph, module, &HashMap::new());
             self.prepare_callees(&graph, &mut callees, 0)?;
             let before = graph.epoch();
             run(&mut graph, "inline,dce", &callees)?;
@@ -73,10 +74,7 @@ impl ArchiveCode {
             return fail(format!("calls are nested deeper than {DEEPEST}"));
         }
         for method in called(graph) {
-            let name = match method.class.as_str() {
-                "" => method.name.clone(),
-                class => format!("{class}.{}", method.name),
-            };
+            let name = qualified(&method);
             if self.callable(&method).is_none() || !callees.seen.insert(name.clone()) {
                 continue;
             }
@@ -101,19 +99,14 @@ impl ArchiveCode {
     /// # Errors
     /// A record is damaged, or holds values that are not read.
     pub fn contents(&self, archive: &Archive, module: &StoredValue, graph: &Graph) -> Result<BTreeMap<String, IValue>> {
-        let mut values = Values::new(archive, &self.names);
+        let mut values = Values::of_module(archive, self);
         let mut found = BTreeMap::new();
         let first = graph.params(graph.root()).next();
         if let Some(object) = first.filter(|param| matches!(graph.ty(*param).kind(), TypeKind::Class(_))) {
             let paths = paths_read(graph, object);
             for (path, attributes) in paths {
-                let Some(stored) = attributes.iter().try_fold(module, |object, name| attribute(object, name)) else {
-                    continue;
-                };
-                if !matches!(stored, StoredValue::Object { .. }) {
-                    let value = values.value(stored).map_err(|error| in_path(&path, error))?;
-                    found.insert(path, value);
-                }
+                let value = self.value_at(module, &attributes, &mut values).map_err(|error| in_path(&path, error))?;
+                found.extend(value.map(|value| (path, value)));
             }
         }
         for node in graph.all_nodes().filter(|node| graph.kind(*node) == prim::CONSTANT) {
@@ -123,6 +116,110 @@ impl ArchiveCode {
         }
         Ok(found)
     }
+
+    /// The stored tensors that a graph reads from an object, and from objects in it; sections
+    /// excluded.
+    pub fn stored_tensors(&self, graph: &Graph, object: &StoredValue) -> HashMap<Value, StoredTensor> {
+        let mut found = HashMap::new();
+        let mut objects: HashMap<Value, &StoredValue> =
+            graph.params(graph.root()).next().map(|param| (param, object)).into_iter().collect();
+        for node in graph.all_nodes() {
+            let Some(output) = graph.single_output(node) else { continue };
+            let stored = match graph.kind(node) {
+                prim::CONSTANT => self.archived_value(graph, node),
+                prim::GET_ATTR => {
+                    let from = graph.inputs(node).next().and_then(|value| objects.get(&value).copied());
+                    from.zip(text(graph, node)).and_then(|(object, name)| self.attribute(object, &name))
+                }
+                _ => None,
+            };
+            match stored {
+                Some(StoredValue::Tensor(tensor)) => drop(found.insert(output, tensor.clone())),
+                Some(stored) => drop(objects.insert(output, stored)),
+                None => {}
+            }
+        }
+        found
+    }
+
+    /// An attribute as it is stored; nothing if code of the archive makes the attributes.
+    fn attribute<'s>(&self, object: &'s StoredValue, wanted: &str) -> Option<&'s StoredValue> {
+        match object {
+            StoredValue::Object { class, .. } if self.has_hook(class) => None,
+            _ => object.attributes().into_iter().find(|(name, _)| *name == wanted).map(|(_, value)| value),
+        }
+    }
+
+    /// The value at a path of attributes: as it is stored, or as the load hook on the way made it.
+    /// Nothing for objects, whose attributes have paths of their own, except packed weights.
+    fn value_at(&self, module: &StoredValue, path: &[String], values: &mut Values<'_>) -> Result<Option<IValue>> {
+        let mut stored = module;
+        for (depth, name) in path.iter().enumerate() {
+            match stored {
+                StoredValue::Object { class, .. } if self.has_hook(class) => {
+                    let made = values.value(stored)?;
+                    return Ok(within(made, &path[depth..]).filter(is_bound_whole));
+                }
+                _ => match self.attribute(stored, name) {
+                    Some(inner) => stored = inner,
+                    None => return Ok(None),
+                },
+            }
+        }
+        match stored {
+            StoredValue::Object { class, .. } if !is_packed(class) => Ok(None),
+            _ => values.value(stored).map(Some),
+        }
+    }
+
+    /// Gives objects that are read from the module the classes that they have in the archive. Returns
+    /// whether a type changed.
+    fn resolve(&self, graph: &mut Graph, module: &StoredValue, handed: &HashMap<Value, &StoredValue>) -> bool {
+        let mut objects: HashMap<Value, &StoredValue> = handed.clone();
+        if handed.is_empty()
+            && let Some(object) = graph.params(graph.root()).next()
+        {
+            objects.insert(object, module);
+        }
+        let mut changed = false;
+        let nodes: Vec<Node> = graph.all_nodes().collect();
+        for node in nodes {
+            let first = graph.inputs(node).next().and_then(|value| objects.get(&value).copied());
+            if let (prim::GET_ATTR, Some(object), Some(output), Some(name)) =
+                (graph.kind(node), first, graph.single_output(node), text(graph, node))
+                && let Some(stored) = self.attribute(object, &name)
+            {
+                objects.insert(output, stored);
+                if let (TypeKind::Interface(_), StoredValue::Object { class, .. }) = (graph.ty(output).kind(), stored) {
+                    graph.set_type(output, Type::new(TypeKind::Class(Symbol::new(class))));
+                    changed = true;
+                }
+            }
+            let inputs: Vec<Option<&StoredValue>> =
+                graph.inputs(node).map(|value| objects.get(&value).copied()).collect();
+            let inner = graph.with_subgraph(node, |inner| {
+                let params: Vec<Value> = inner.params(inner.root()).collect();
+                let handed: HashMap<Value, &StoredValue> =
+                    params.into_iter().zip(inputs).filter_map(|(param, stored)| Some((param, stored?))).collect();
+                !handed.is_empty() && self.resolve(inner, module, &handed)
+            });
+            changed |= inner.unwrap_or(false);
+        }
+        changed
+    }
+}
+
+/// An attribute of an attribute of an object.
+fn within(object: IValue, path: &[String]) -> Option<IValue> {
+    path.iter().try_fold(object, |value, name| match value {
+        IValue::Object(object) => object.attributes.borrow().get(name).cloned(),
+        _ => None,
+    })
+}
+
+/// Whether a value is bound as a whole: attributes of other objects have paths of their own.
+fn is_bound_whole(value: &IValue) -> bool {
+    !matches!(value, IValue::Object(object) if !is_packed(object.class.as_str()))
 }
 
 /// The value of a literal without parts.
@@ -141,12 +238,16 @@ fn in_path(path: &str, error: SourceError) -> SourceError {
     SourceError { reason: format!("`{path}`: {}", error.reason), ..error }
 }
 
-fn attribute<'s>(object: &'s StoredValue, wanted: &str) -> Option<&'s StoredValue> {
-    object.attributes().into_iter().find(|(name, _)| *name == wanted).map(|(_, value)| value)
+/// The qualified name of a method or a function.
+pub fn qualified(method: &MethodName) -> String {
+    match method.class.as_str() {
+        "" => method.name.clone(),
+        class => format!("{class}.{}", method.name),
+    }
 }
 
 /// The methods and functions that the nodes of a graph and its sections call.
-fn called(graph: &Graph) -> Vec<MethodName> {
+pub fn called(graph: &Graph) -> Vec<MethodName> {
     let (mut graphs, mut found) = (vec![graph], Vec::new());
     while let Some(graph) = graphs.pop() {
         for node in graph.all_nodes() {
@@ -206,41 +307,6 @@ fn shorten_names(graph: &mut Graph) {
             graph.set_attribute(node, attr::NAME, Attribute::Str(short.as_bytes().into()));
         }
     }
-}
-
-/// Gives objects that are read from the module the classes that they have in the archive. Returns
-/// whether a type changed.
-fn resolve(graph: &mut Graph, module: &StoredValue, handed: &HashMap<Value, &StoredValue>) -> bool {
-    let mut objects: HashMap<Value, &StoredValue> = handed.clone();
-    if handed.is_empty()
-        && let Some(object) = graph.params(graph.root()).next()
-    {
-        objects.insert(object, module);
-    }
-    let mut changed = false;
-    let nodes: Vec<Node> = graph.all_nodes().collect();
-    for node in nodes {
-        let first = graph.inputs(node).next().and_then(|value| objects.get(&value).copied());
-        if let (prim::GET_ATTR, Some(object), Some(output), Some(name)) =
-            (graph.kind(node), first, graph.single_output(node), text(graph, node))
-            && let Some(stored) = attribute(object, &name)
-        {
-            objects.insert(output, stored);
-            if let (TypeKind::Interface(_), StoredValue::Object { class, .. }) = (graph.ty(output).kind(), stored) {
-                graph.set_type(output, Type::new(TypeKind::Class(Symbol::new(class))));
-                changed = true;
-            }
-        }
-        let inputs: Vec<Option<&StoredValue>> = graph.inputs(node).map(|value| objects.get(&value).copied()).collect();
-        let inner = graph.with_subgraph(node, |inner| {
-            let params: Vec<Value> = inner.params(inner.root()).collect();
-            let handed: HashMap<Value, &StoredValue> =
-                params.into_iter().zip(inputs).filter_map(|(param, stored)| Some((param, stored?))).collect();
-            !handed.is_empty() && resolve(inner, module, &handed)
-        });
-        changed |= inner.unwrap_or(false);
-    }
-    changed
 }
 
 /// The attributes that a graph reads from an object, and from objects in it: their paths, and the

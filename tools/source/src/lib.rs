@@ -7,7 +7,8 @@
 //! ```
 //!
 //! The language is what PyTorch's printer writes: operators are calls, loops and branches name what
-//! they set, one `return` stands at the end. Nothing of it is run.
+//! they set, one `return` stands at the end. Load hooks are run by the interpreter, within a budget;
+//! nothing else of it is run.
 
 mod archive_code;
 mod call_emission;
@@ -15,7 +16,10 @@ mod declared_names;
 mod emission;
 mod expression_emission;
 mod expression_parser;
+mod hook_meter;
 mod inlined_methods;
+mod load_hooks;
+mod packed_weights;
 mod printed_syntax;
 mod schema_choice;
 mod source_error;
@@ -24,4 +28,6 @@ mod stored_ivalues;
 mod tidying;
 
 pub use archive_code::{ArchiveCode, MethodName};
+pub use inlined_methods::{called, qualified};
+pub use load_hooks::RunHook;
 pub use source_error::SourceError;

@@ -1,6 +1,9 @@
 //! Values of an archive as values of the interpreter.
 
+use crate::archive_code::ArchiveCode;
 use crate::declared_names::Declarations;
+use crate::load_hooks::HookBudget;
+use crate::packed_weights;
 use crate::printed_syntax::ExprKind;
 use crate::source_error::{Result, SourceError, fail};
 use jitopt_archive::{Archive, Quantizer, StoredTensor, StoredValue};
@@ -15,13 +18,21 @@ use std::rc::Rc;
 pub(crate) struct Values<'a> {
     archive: &'a Archive,
     names: &'a Declarations,
+    /// Whose load hooks make objects, and what is left for them.
+    hooks: Option<(&'a ArchiveCode, HookBudget)>,
     storages: HashMap<(usize, DType), Tensor>,
     objects: HashMap<u32, IValue>,
 }
 
 impl<'a> Values<'a> {
-    pub(crate) fn new(archive: &'a Archive, names: &'a Declarations) -> Values<'a> {
-        Values { archive, names, storages: HashMap::new(), objects: HashMap::new() }
+    /// For constants, among which are no objects with load hooks.
+    pub(crate) fn of_constants(archive: &'a Archive, names: &'a Declarations) -> Values<'a> {
+        Values { archive, names, hooks: None, storages: HashMap::new(), objects: HashMap::new() }
+    }
+
+    /// For a module.
+    pub(crate) fn of_module(archive: &'a Archive, code: &'a ArchiveCode) -> Values<'a> {
+        Values { hooks: Some((code, HookBudget::default())), ..Values::of_constants(archive, &code.names) }
     }
 
     /// The value; the depth is bounded by that of the pickle.
@@ -55,8 +66,9 @@ impl<'a> Values<'a> {
         if let Some(known) = self.objects.get(&number) {
             return Ok(known.clone());
         }
-        if self.names.method(class, "__setstate__").is_some() {
-            return fail(format!("the state of `{class}` is made by code, `__setstate__`, which is not run"));
+        if let Some(made) = self.made_of_state(class, stored)? {
+            self.objects.insert(number, made.clone());
+            return Ok(made);
         }
         let mut attributes = indexmap::IndexMap::new();
         for (name, value) in stored.attributes() {
@@ -66,6 +78,23 @@ impl<'a> Values<'a> {
         let object = IValue::Object(Rc::new(object));
         self.objects.insert(number, object.clone());
         Ok(object)
+    }
+
+    /// An object that a load hook, or a class of PyTorch, makes of its state; nothing for others.
+    fn made_of_state(&mut self, class: &str, stored: &StoredValue) -> Result<Option<IValue>> {
+        let StoredValue::Object { state, .. } = stored else { return Ok(None) };
+        if packed_weights::is_packed(class) {
+            let state = self.value(state)?;
+            return packed_weights::packed(class, &state).map(Some);
+        }
+        if self.names.method(class, "__setstate__").is_none() {
+            return Ok(None);
+        }
+        let state = self.value(state)?;
+        match &self.hooks {
+            Some((code, budget)) => code.restored(class, state, budget).map(Some),
+            None => fail(format!("a constant of class `{class}`, which has a load hook")),
+        }
     }
 
     /// An enum by its value, or a named tuple.
