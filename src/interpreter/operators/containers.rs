@@ -126,8 +126,13 @@ fn key_of(value: &IValue) -> Result<Key, Stop> {
     }
 }
 
+/// The error of a missing key. The elements of a tensor, which may be many, are not shown.
 fn no_key(key: &IValue) -> Stop {
-    Stop::raised_as("KeyError", to_str(key, Release::NEWEST))
+    let shown = match key.tensor() {
+        Some(tensor) => format!("a tensor of shape {:?}", tensor.shape()),
+        None => to_str(key, Release::NEWEST),
+    };
+    Stop::raised_as("KeyError", shown)
 }
 
 fn len(call: &Call<'_>) -> Answer {

@@ -19,7 +19,7 @@
 //! baseline x86-64 processors, the others without vectors.
 //!
 //! `JITOPT_GROUPS=100000` sets the number of groups, `JITOPT_GROUPS=500-600` a range of seeds; the
-//! default is 2000 groups. `JITOPT_GROUPS_VECTORS=1` vectorises all units. If the compiler has
+//! default is 1500 groups. `JITOPT_GROUPS_VECTORS=1` vectorises all units. If the compiler has
 //! AddressSanitizer, kernels run under it with its library preloaded:
 //!
 //! ```text
@@ -770,7 +770,7 @@ fn check(seed: u64, graph: &Graph, group: &Group, backend: &Rc<CpuBackend>) -> C
 
 #[test]
 fn random_groups() {
-    let asked_for = std::env::var("JITOPT_GROUPS").unwrap_or("2000".to_owned());
+    let asked_for = std::env::var("JITOPT_GROUPS").unwrap_or("1500".to_owned());
     let (from, to) = asked_for.split_once('-').unwrap_or(("0", &asked_for));
     let seeds: Vec<u64> = (from.parse().expect("a seed")..to.parse().expect("a number")).collect();
     let everywhere = std::env::var("JITOPT_GROUPS_VECTORS").is_ok();

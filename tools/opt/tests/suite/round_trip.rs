@@ -8,7 +8,7 @@ use crate::support::recorded;
 
 use jitopt_core::ir::Graph;
 use jitopt_core::text::{ParseOptions, PrintOptions, parse, print};
-use recorded::{files, release};
+use recorded::{graphs, release};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -39,12 +39,11 @@ fn disturbed(text: &[u8]) -> Vec<u8> {
 }
 
 fn check(what: &str, mut wrong: impl FnMut(&Path, &[u8]) -> Option<String>) {
-    let files = files();
+    let graphs = graphs();
     let mut failures = Vec::new();
     let mut releases: BTreeMap<String, (usize, usize)> = BTreeMap::new();
-    for path in &files {
-        let text = std::fs::read(path).expect("a readable file");
-        let found = wrong(path, &text);
+    for (path, text) in &graphs {
+        let found = wrong(path, text);
         let row = releases.entry(release(path).unwrap_or_default()).or_default();
         *row = (row.0 + usize::from(found.is_none()), row.1 + 1);
         failures.extend(found.map(|why| format!("{}: {why}", path.display())));
@@ -52,12 +51,12 @@ fn check(what: &str, mut wrong: impl FnMut(&Path, &[u8]) -> Option<String>) {
     for (release, (right, all)) in releases {
         println!("release {release:18} {right:5} of {all:5} ({what}: none of these)");
     }
-    assert!(!files.is_empty(), "no corpus");
+    assert!(!graphs.is_empty(), "no corpus");
     assert!(
         failures.is_empty(),
         "{} of {} {what}:\n{}",
         failures.len(),
-        files.len(),
+        graphs.len(),
         failures[..failures.len().min(12)].join("\n")
     );
 }

@@ -8,7 +8,7 @@ use crate::support::recorded;
 use jitopt_core::ir::Graph;
 use jitopt_core::text::{ParseOptions, parse};
 use jitopt_core::verify::{Report, positions, render, verify};
-use recorded::files;
+use recorded::graphs;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -39,10 +39,9 @@ fn check_positions(path: &Path, graph: &Graph, report: &Report) {
 fn what_pytorch_printed_has_no_errors() {
     let (mut wrong, mut broken) = (Vec::new(), Vec::new());
     let mut classes: BTreeMap<String, (usize, usize, String)> = BTreeMap::new();
-    let files = files();
-    for path in &files {
-        let text = std::fs::read(path).expect("a readable file");
-        let parsed = parse(&text, ParseOptions::default()).expect("a file that can be read");
+    let graphs = graphs();
+    for (path, text) in &graphs {
+        let parsed = parse(text, ParseOptions::default()).expect("a file that can be read");
         let report = verify(&parsed.graph);
         if !report.is_clean() {
             check_positions(path, &parsed.graph, &report);
@@ -71,7 +70,7 @@ fn what_pytorch_printed_has_no_errors() {
             classes.iter().map(|(c, (n, f, e))| format!("{n} in {f} files: {c}\n    {e}")).collect();
         panic!("{} broken by PyTorch\n{}\n{}", broken.len(), broken.join("\n"), lines.join("\n"));
     }
-    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), files.len(), wrong[..wrong.len().min(8)].join("\n"));
+    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), graphs.len(), wrong[..wrong.len().min(8)].join("\n"));
     if std::env::var_os("JITOPT_CORPUS").is_some() {
         assert_eq!(broken.len(), 5, "{}", broken.join("\n"));
     }
