@@ -281,7 +281,7 @@ impl Mover {
         }) else {
             return;
         };
-        self.extents.learn(output, pending.whole.clone());
+        // The value before the sum has no other reader.
         self.extents.learn(sum, small);
         self.keep(output, sum, pending);
     }

@@ -16,6 +16,9 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::Write;
+use std::sync::{LazyLock, Mutex, PoisonError};
 
 /// Whether this is a copy of the tree with the mutants inserted; `cargo xtask mutants` changes it.
 pub const INSERTED: bool = false;
@@ -47,9 +50,25 @@ fn named_by_environment() -> Option<Mutant> {
     Some(Mutant { site, kind })
 }
 
+/// Where a process writes each site that it reaches, once: the file that `JITOPT_REACHED` names.
+static REPORT: LazyLock<Option<Mutex<(File, BTreeSet<&'static str>)>>> = LazyLock::new(|| {
+    let file = File::options().append(true).create(true).open(std::env::var_os("JITOPT_REACHED")?).ok()?;
+    Some(Mutex::new((file, BTreeSet::new())))
+});
+
+fn report(site: &'static str) {
+    let Some(report) = &*REPORT else { return };
+    let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
+    if report.1.insert(site) {
+        // A site that is not written counts as not reached.
+        let _ = writeln!(report.0, "{site}");
+    }
+}
+
 /// The kind of the mutant that is active at a site, on this thread.
 #[inline]
 pub fn at(site: &'static str) -> Option<&'static str> {
+    report(site);
     if RECORDS.get() {
         REACHED.with_borrow_mut(|reached| reached.insert(site));
     }

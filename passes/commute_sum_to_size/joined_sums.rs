@@ -124,7 +124,6 @@ impl Mover {
         }) else {
             return;
         };
-        self.extents.learn(output, whole.clone());
         self.extents.learn(sum, small);
     }
 }

@@ -112,6 +112,9 @@ pub fn parse(text: &str) -> Result<Sheet, (usize, String)> {
             let entry = sheet.entries.last_mut().ok_or((number, "a text before the first head".to_owned()))?;
             if let Some(more) = line.strip_prefix("    ") {
                 let text = entry.mutants.last_mut().map_or(&mut entry.text, |(_, replacement)| replacement);
+                if !text.is_empty() && !text.ends_with('\n') {
+                    text.push('\n');
+                }
                 text.push_str(more);
                 text.push('\n');
             } else if let Some(parts) = KIND.captures(line) {
@@ -339,7 +342,7 @@ mod tests {
         let sheet = "# a comment\nsite x.both: one is enough\n    <|a && h(a)|>\nor: a || h(a)\n\n\
             site x.right: h is ignored\n    && <|h(a)|>\nnot: !<||>\n\nsite x.call: g is called twice\n    <||>g();\n\
             twice: g();\nmaybe: if $on {\n    return true }\n";
-        let call = "if m::is(\"x.call\", \"twice\") { g(); } if m::is(\"x.call\", \"maybe\") {return true } ";
+        let call = "if m::is(\"x.call\", \"twice\") { g(); } if m::is(\"x.call\", \"maybe\") {\nreturn true } ";
         let right = "(match m::at(\"x.right\") { Some(\"not\") => !(h(a)), _ => h(a) })";
         let both = format!("(match m::at(\"x.both\") {{ Some(\"or\") => a || h(a), _ => a\n        && {right} }})");
         let wanted = format!("fn f(a: bool) -> bool {{\n    {call}g();\n    {both}\n}}\n");
