@@ -14,7 +14,10 @@
 //! - [`c`] prints nests as C, each statement with its IR line as a comment, and [`c_units`] units
 //!   of them; [`c_spelling`] spells types and conversions, [`prelude`] is the vector mathematics
 //!   that kernels call
-//! - [`whole_graph`] is about all kernels of a graph: its unit of C, its nests, its plans
+//! - [`cuda`] prints nests of blocks of threads as CUDA C; `c_expressions` is what both printers
+//!   share
+//! - [`target`] is the table of what kernels can be made for: `cpu` and `cuda`
+//! - [`whole_graph`] is about all kernels of a graph: its unit of source, its nests, its plans
 //!
 //! Sizes are unknown here. A kernel is specialised by element types and by its access patterns
 //! ([`kernel::Traversal`]), so that a new shape needs no new source. The `runtime` determines
@@ -22,9 +25,11 @@
 
 pub mod arithmetic;
 pub mod c;
+mod c_expressions;
 mod c_loops;
 pub mod c_spelling;
 pub mod c_units;
+pub mod cuda;
 pub mod expression;
 pub mod kernel;
 pub mod kernel_plan;
@@ -35,4 +40,5 @@ pub mod monoid;
 pub mod nest;
 pub mod prelude;
 pub mod schedule;
+pub mod target;
 pub mod whole_graph;

@@ -12,6 +12,8 @@
 //!   stores
 //! - [`toolchain`] finds a C compiler and runs it; [`disk_cache`] keeps compiled units
 //! - `executing` is the memory of launches that run without a compiler, as a nest is executed
+//! - `engine` is the table of ways to run kernels; `emulated_launch` runs the text for GPUs on a
+//!   processor that emulates blocks of threads
 //! - `launching` distributes a launch over the threads of `thread_pool`
 //! - [`loading`] opens compiled libraries and calls their functions: the only module with `unsafe`,
 //!   each block with its contract
@@ -27,6 +29,10 @@ pub mod disk_cache;
 mod division;
 #[cfg(test)]
 mod drawn_plan_test;
+mod emulated_launch;
+#[cfg(test)]
+mod emulated_test;
+mod engine;
 mod executing;
 pub mod geometry;
 mod launch_plan;
@@ -39,4 +45,5 @@ mod thread_pool;
 pub mod toolchain;
 
 pub use backend::{CpuBackend, Settings};
+pub use engine::Engine;
 pub use prepared_launch::Prepared;

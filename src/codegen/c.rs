@@ -16,19 +16,16 @@
 //! }
 //! ```
 
-use super::c_spelling::{applied, converted, literal, memory_type, narrowed, value_type, widened};
-use super::expression::{Binary, Expr, Expression};
+use super::c_expressions::{SLOT, Spelling};
+use super::c_spelling::{memory_type, value_type};
 use super::kernel::{Direction, Inner};
-use super::nest::{Axis, Buffer, Compute, Known, Nest, Operand, Origin, Place, Scope, Spread, Stmt, Term};
-use crate::tensor::{DType, Scalar};
+use super::nest::{Axis, Buffer, Known, Nest, Place, Scope, Spread, Stmt, Term};
 use std::fmt::Write;
 
 /// Column that comments begin in.
 const MARGIN: usize = 68;
 /// Bytes of a line of the caches.
 pub(super) const LINE: usize = 64;
-/// Bytes of a slot of the state that parts of split rows leave.
-pub(super) const SLOT: usize = 8;
 
 /// What a function says of itself before its statements.
 pub(super) struct Head<'a> {
@@ -221,6 +218,8 @@ impl Printer<'_> {
                 self.line("}");
             }
             Stmt::Once { number, body } => self.block(&format!("if (turn == {number} && part == 0) {{"), body),
+            // Nests of processors have no blocks of threads.
+            Stmt::Locate { .. } | Stmt::Barrier => self.line("#error threads"),
             Stmt::Leave { variable, slot } => {
                 let (ty, name) = (self.nest.variables[*variable].ty, self.variable(*variable));
                 self.line(&format!("*({ty} *)(own + {}) = {name};", SLOT * slot));
@@ -238,7 +237,7 @@ impl Printer<'_> {
             match (one.spread, value) {
                 (Spread::One, Some(value)) => self.line(&format!("{constant}{} {name} = {value};", one.ty)),
                 (Spread::One, None) => self.line(&format!("{} {name};", one.ty)),
-                (Spread::Columns(n) | Spread::Side(n), value) => {
+                (Spread::Columns(n) | Spread::Side(n) | Spread::Threads(n), value) => {
                     self.line(&format!("{} {name}[{n}];", one.ty));
                     filled.extend(value.map(|value| format!("{} = {value};", self.variable(*variable))));
                 }
@@ -250,50 +249,6 @@ impl Printer<'_> {
         let is_side = variables.iter().any(|(one, _)| matches!(self.nest.variables[*one].spread, Spread::Side(_)));
         let head = if is_side { "for (i64 r = 0; r < side; r++) {" } else { "for (i64 i = 0; i < m; i++) {" };
         self.line(&format!("{head} {} }}", filled.join(" ")));
-    }
-
-    /// Sets a variable, with the operator of C that does so where it begins with the variable.
-    fn set(&self, variable: usize, term: &Term) -> String {
-        let own = self.variable(variable);
-        let is_own = |part: &Expr| {
-            let found = part.letter().and_then(|letter| term.operands.iter().find(|(other, _)| *other == letter));
-            found.is_some_and(|(_, operand)| operand.origin == Origin::Variable(variable))
-        };
-        match &term.formula.expr {
-            Expr::Binary(operator @ (Binary::Plus | Binary::Times | Binary::Or), two) if is_own(&two[0]) => {
-                format!("{own} {}= {};", operator.spelling(), self.expression(&two[1], term))
-            }
-            all => format!("{own} = {};", self.expression(all, term)),
-        }
-    }
-
-    fn term(&self, term: &Term) -> String {
-        self.expression(&term.formula.expr, term)
-    }
-
-    /// A part of a term.
-    fn expression(&self, expr: &Expr, term: &Term) -> String {
-        let leaf = |leaf: &Expr| match leaf {
-            Expr::Integer(n) => n.to_string(),
-            Expr::Float(x) => literal(Scalar::Float(*x), DType::Double),
-            Expr::Typed(number) => number.spelled(),
-            other => {
-                let found = term.operands.iter().find(|(own, _)| other.letter() == Some(*own));
-                found.map_or(String::new(), |(_, operand)| self.operand(operand))
-            }
-        };
-        let suffix = if term.ty == "float" { "f" } else { "" };
-        expr.print(&leaf, &|function| format!("jo_{}{suffix}", function.name))
-    }
-
-    /// A variable, as an element of its array where there are several.
-    pub(super) fn variable(&self, variable: usize) -> String {
-        let name = &self.nest.variables[variable].name;
-        match self.nest.variables[variable].spread {
-            Spread::One => name.clone(),
-            Spread::Columns(_) => format!("{name}[{}]", self.row()),
-            Spread::Side(_) => format!("{name}[r]"),
-        }
     }
 
     pub(super) fn is_in(&self, is_it: impl Fn(&Axis) -> bool) -> bool {
@@ -330,20 +285,6 @@ impl Printer<'_> {
         self.beside(if self.nest.buffers[buffer].scope == Scope::Row { 'u' } else { 't' }, buffer)
     }
 
-    fn place(&self, place: Place) -> String {
-        match place {
-            Place::Buffer(buffer) => {
-                let index = match self.nest.buffers[buffer].scope {
-                    Scope::Rows if self.nest.direction == Direction::Strided => "r",
-                    Scope::Rows => self.row(),
-                    Scope::Tile | Scope::Row => "i",
-                };
-                format!("{}[{index}]", self.name_of(buffer))
-            }
-            Place::Access(at) => format!("{}[{}]", self.nest.accesses[at].name, self.index(at)),
-        }
-    }
-
     /// The element of an access at the point of the loop.
     fn index(&self, at: usize) -> String {
         let access = &self.nest.accesses[at];
@@ -358,49 +299,34 @@ impl Printer<'_> {
             Inner::Strided => format!("({row}) * s{at}"),
         }
     }
+}
 
-    /// A value, rounded as if it were written to memory.
-    fn rounded(text: String, rounded: Option<DType>) -> String {
-        match rounded {
-            Some(dtype) => converted(&format!("({text})"), DType::Float, dtype),
-            None => text,
+impl Spelling for Printer<'_> {
+    fn nest(&self) -> &Nest {
+        self.nest
+    }
+
+    /// A variable, as an element of its array where there are several.
+    fn variable(&self, variable: usize) -> String {
+        let name = &self.nest.variables[variable].name;
+        match self.nest.variables[variable].spread {
+            Spread::One => name.clone(),
+            Spread::Columns(_) => format!("{name}[{}]", self.row()),
+            Spread::Side(_) | Spread::Threads(_) => format!("{name}[r]"),
         }
     }
 
-    fn compute(&self, value: usize, compute: &Compute) -> String {
-        match compute {
-            Compute::Load(place @ Place::Access(at)) if self.nest.accesses[*at].is_written => self.place(*place),
-            Compute::Load(place @ Place::Access(at)) => widened(&self.place(*place), self.nest.accesses[*at].dtype),
-            Compute::Load(place) => self.place(*place),
-            Compute::Apply { formula, computed, operands, rounded } => {
-                let text = self.formula(formula, (*computed, self.nest.values[value].dtype), operands);
-                Self::rounded(text, *rounded)
+    fn place(&self, place: Place) -> String {
+        match place {
+            Place::Buffer(buffer) => {
+                let index = match self.nest.buffers[buffer].scope {
+                    Scope::Rows if self.nest.direction == Direction::Strided => "r",
+                    Scope::Rows => self.row(),
+                    Scope::Tile | Scope::Row => "i",
+                };
+                format!("{}[{index}]", self.name_of(buffer))
             }
-            Compute::Finish { term, rounded } => {
-                let ty = value_type(self.nest.values[value].dtype);
-                Self::rounded(format!("({ty})({})", self.term(term)), *rounded)
-            }
-        }
-    }
-
-    fn formula(&self, formula: &Expression, types: (DType, DType), operands: &[(char, Operand)]) -> String {
-        let operand = |letter: char| {
-            let found = operands.iter().find(|(own, _)| *own == letter);
-            found.map_or(String::new(), |(_, operand)| self.operand(operand))
-        };
-        applied(formula, types, &operand)
-    }
-
-    /// A value as an expression, constants as numbers of a type.
-    fn origin(&self, origin: Origin, dtype: DType) -> String {
-        match origin {
-            Origin::Value(value) => self.nest.values[value].name.clone(),
-            Origin::Constant(scalar) => literal(scalar, dtype),
-            Origin::Float(k) => format!("float{k}"),
-            Origin::Integer(k) => format!("integer{k}"),
-            Origin::Variable(variable) => self.variable(variable),
-            Origin::Known(known) => self.known(known).to_owned(),
-            Origin::Found(slot, ty) => format!("*(const {ty} *)(of + {})", SLOT * slot),
+            Place::Access(at) => format!("{}[{}]", self.nest.accesses[at].name, self.index(at)),
         }
     }
 
@@ -416,23 +342,7 @@ impl Printer<'_> {
             Known::Line if self.at_once().is_some() => "j + u",
             Known::Line => "j",
             Known::Point => "i",
-        }
-    }
-
-    /// An operand of a formula: constants are numbers of the type that it is read in.
-    fn operand(&self, operand: &Operand) -> String {
-        match operand.origin {
-            Origin::Constant(scalar) => literal(scalar, operand.to),
-            origin => converted(&self.origin(origin, operand.from), operand.from, operand.to),
-        }
-    }
-
-    /// What is written to a place.
-    fn stored(&self, to: Place, operand: &Operand) -> String {
-        let value = converted(&self.origin(operand.origin, operand.from), operand.from, operand.to);
-        match to {
-            Place::Access(at) => narrowed(value, self.nest.accesses[at].dtype),
-            Place::Buffer(_) => value,
+            Known::Thread | Known::Half | Known::Element => "",
         }
     }
 }

@@ -32,7 +32,8 @@
 //! before it, goes from 1.38 of a copy to 1.06. Elementwise sums of two tensors and reductions by
 //! sum are memory-bound with or without.
 
-use super::c::{LINE, Printer, SLOT};
+use super::c::{LINE, Printer};
+use super::c_expressions::{SLOT, Spelling};
 use super::c_spelling::memory_type;
 use super::kernel::{Direction, Inner};
 use super::nest::{Axis, Bind, Distance, For};
@@ -91,6 +92,8 @@ impl Printer<'_> {
                 self.indent -= 4;
             }
             Axis::Side => self.line("for (i64 r = 0; r < side; r++) {"),
+            // Nests of processors have no blocks of threads.
+            Axis::Elements | Axis::Halves => self.line("#error threads"),
             Axis::Pieces => self.pieces(),
             Axis::Blocks { size, first } => self.blocks(size, first),
             Axis::Lines { at_once: 1, rest_of: 1 } => self.line("for (i64 j = 0; j < rows; j++) {"),

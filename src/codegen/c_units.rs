@@ -5,22 +5,15 @@
 //! the vector mathematics. Names in the text: `v_x` the value of `%x` at an element or of a row,
 //! `t_x` an array of such, and for reductions `a_x` the total, `p_x` that of a block.
 
-use super::c;
-use super::kernel::{Kernel, Traversal};
-use super::kernel_plan::Plan;
-use super::nest::build::build;
 use super::prelude;
 
-/// One translation unit of several kernels: what they call of the prelude, then each as a function
-/// of its name.
-pub fn unit(kernels: &[(&str, &Kernel, &Traversal, &Plan)]) -> String {
-    let functions: Vec<String> =
-        kernels.iter().map(|(name, kernel, traversal, plan)| function(name, kernel, traversal, plan)).collect();
+/// One translation unit of several functions: what they call of the prelude, then each of them.
+pub fn unit(functions: &[String]) -> String {
     let mut text = prelude::types().to_owned();
     text += &prelude::used_by(functions.iter().map(String::as_str));
     for function in functions {
         text += "\n";
-        text += &function;
+        text += function;
     }
     text
 }
@@ -35,13 +28,4 @@ pub fn without_notes(text: &str) -> String {
             all
         },
     )
-}
-
-/// The function of a kernel for a traversal and a plan. One that has no nest does not compile, for
-/// the reason that it names, and the interpreter runs its group.
-pub fn function(name: &str, kernel: &Kernel, traversal: &Traversal, plan: &Plan) -> String {
-    match build(kernel, traversal, plan) {
-        Ok(nest) => c::function(name, &nest),
-        Err(why) => format!("#error {why}\n"),
-    }
 }

@@ -13,7 +13,7 @@
 //! softmax after it, is one kernel without a pattern for it.
 
 use super::expression::Expression;
-use super::kernel_plan::TARGET;
+use super::kernel_plan::TUNING;
 use crate::analysis::axis_maps::AxisMap;
 use crate::analysis::reduced_dims::Axes;
 use crate::ops::recipes::ReduceOp;
@@ -408,7 +408,7 @@ impl Kernel {
     pub fn columns(&self, invariant: &[bool]) -> Columns {
         let columns = self.columns_of(invariant);
         let operations: usize = columns.all.iter().map(|&i| self.steps[i].formula.operations.max(1)).sum();
-        let is_worth_it = columns.kept.len() <= TARGET.most_shared && operations > columns.kept.len();
+        let is_worth_it = columns.kept.len() <= TUNING.most_shared && operations > columns.kept.len();
         if is_worth_it { columns } else { Columns::default() }
     }
 

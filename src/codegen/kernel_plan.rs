@@ -3,7 +3,7 @@
 //! A [`Kernel`] says what is computed, a [`Traversal`] the layout of its operands, and a
 //! [`Plan`] every free choice: the points of a tile, the values that begin a loop of their own, the
 //! values kept in the memory of a result and those computed again. [`choose`] holds the heuristics,
-//! with all constants in one [`Target`]; [`check`] says whether a plan is legal, or which loop and
+//! with all constants in one [`Tuning`]; [`check`] says whether a plan is legal, or which loop and
 //! which value forbid it; [`Plan::print`] and [`PlanFile`] are its text:
 //!
 //! ```text
@@ -19,6 +19,7 @@
 //! To add a freedom: a field here, its default in [`choose`], its text in `print` and `set`, its
 //! condition in [`check`], and a query in [`super::loop_structure`] that printers call.
 
+mod grid_plan;
 mod legality;
 mod plan_text;
 
@@ -28,12 +29,13 @@ use super::schedule::{Aim, Schedule, source_of, stages};
 use crate::tensor::DType;
 use std::collections::{BTreeMap, BTreeSet};
 
+pub use grid_plan::{Grid, MOST_ACCESSES, MOST_NUMBERS, RowsBy, check_grid, choose_grid, fits_grid};
 pub use legality::check;
 pub use plan_text::{Entry, PlanFile};
 
 /// The constants of a processor that heuristics use.
 #[derive(Clone, Copy, Debug)]
-pub struct Target {
+pub struct Tuning {
     /// Points in a tile: the buffers between its loops stay in the first level of cache, and
     /// stores with non-temporal instructions alternate with loads. Measured with variants built for
     /// the purpose: a sum stored so takes 1.4 times as long with bursts of 4 KiB as with 1, and 2.6
@@ -79,7 +81,7 @@ pub struct Target {
 }
 
 /// Processors with AVX-512 and 2 MiB of second-level cache, on which the constants were measured.
-pub const TARGET: Target = Target {
+pub const TUNING: Tuning = Tuning {
     tile: 256,
     columns: 1024,
     side: 64,
@@ -152,29 +154,33 @@ pub struct Plan {
     pub streamed: BTreeSet<usize>,
     /// The phases.
     pub phases: Vec<PhasePlan>,
+    /// How rows are distributed over blocks of threads; none on processors.
+    pub grid: Option<Grid>,
 }
 
 impl Plan {
     /// The plan without any choice: everything is computed where it is read.
-    fn plain(traversal: &Traversal, target: &Target) -> Plan {
-        let tile = if traversal.direction == Direction::Outer { target.columns } else { target.tile };
+    fn plain(traversal: &Traversal, tuning: &Tuning) -> Plan {
+        let tile = if traversal.direction == Direction::Outer { tuning.columns } else { tuning.tile };
         Plan {
             direction: traversal.direction,
             tile,
-            part: target.tile,
-            side: target.side,
+            part: tuning.tile,
+            side: tuning.side,
             alone: BTreeSet::new(),
             apart: Vec::new(),
             kept: BTreeMap::new(),
             shared: BTreeSet::new(),
             streamed: BTreeSet::new(),
             phases: Vec::new(),
+            grid: None,
         }
     }
 
     /// Points of a tile along the innermost dimension; none where a tile is a whole row.
     pub fn tile(&self) -> Option<usize> {
-        matches!(self.direction, Direction::Points | Direction::Outer).then_some(self.tile)
+        let has_tiles = self.grid.is_none() && matches!(self.direction, Direction::Points | Direction::Outer);
+        has_tiles.then_some(self.tile)
     }
 
     /// What all rows share: the steps that are kept, and those that they are computed from.
@@ -200,8 +206,8 @@ impl Plan {
 /// Expensive steps begin a loop of their own. The chain of a single `exp` keeps a processor waiting
 /// while the next element could begin, but with five of them in a loop its window holds hardly one
 /// element: the loops of an LSTM cell take 1.2 to 1.3 times less when each has one.
-pub fn choose(kernel: &Kernel, traversal: &Traversal, target: &Target) -> Plan {
-    let mut plan = Plan::plain(traversal, target);
+pub fn choose(kernel: &Kernel, traversal: &Traversal, tuning: &Tuning) -> Plan {
+    let mut plan = Plan::plain(traversal, tuning);
     plan.alone = (0..kernel.steps.len()).filter(|&i| kernel.steps[i].formula.is_expensive).collect();
     if traversal.direction == Direction::Points {
         plan.shared = kernel.columns(&traversal.invariant).kept;
@@ -209,9 +215,9 @@ pub fn choose(kernel: &Kernel, traversal: &Traversal, target: &Target) -> Plan {
     keep_expensive(kernel, traversal, &mut plan);
     let loops = Loops::new(kernel, traversal, &plan);
     plan.apart = summed_apart(&loops);
-    plan.streamed = (0..kernel.stores.len()).filter(|&store| is_worth_streaming(&loops, store, target)).collect();
+    plan.streamed = (0..kernel.stores.len()).filter(|&store| is_worth_streaming(&loops, store, tuning)).collect();
     let loops = Loops::new(kernel, traversal, &plan);
-    plan.phases = (0..loops.schedule.phases).map(|number| phase(&loops, number, target)).collect();
+    plan.phases = (0..loops.schedule.phases).map(|number| phase(&loops, number, tuning)).collect();
     plan
 }
 
@@ -275,14 +281,14 @@ fn takes_long(kernel: &Kernel) -> bool {
 }
 
 /// Whether tiles of points are prefetched.
-fn prefetches_tiles(kernel: &Kernel, traversal: &Traversal, target: &Target) -> bool {
-    traversal.direction == Direction::Points && takes_long(kernel) && kernel.loads.len() <= target.few_loads
+fn prefetches_tiles(kernel: &Kernel, traversal: &Traversal, tuning: &Tuning) -> bool {
+    traversal.direction == Direction::Points && takes_long(kernel) && kernel.loads.len() <= tuning.few_loads
 }
 
 /// Streaming is for kernels that wait for memory, see `c_loops.rs`.
-fn is_worth_streaming(loops: &Loops<'_>, store: usize, target: &Target) -> bool {
+fn is_worth_streaming(loops: &Loops<'_>, store: usize, tuning: &Tuning) -> bool {
     let (kernel, traversal) = (loops.kernel, loops.traversal);
-    let has_time = takes_long(kernel) && !prefetches_tiles(kernel, traversal, target);
+    let has_time = takes_long(kernel) && !prefetches_tiles(kernel, traversal, tuning);
     let runs_along = traversal.direction.has_single_rows() && kernel.has_scan();
     may_be_streamed(kernel, traversal, store) && !has_time && !runs_along
 }
@@ -293,7 +299,7 @@ fn may_be_streamed(kernel: &Kernel, traversal: &Traversal, store: usize) -> bool
     in_a_row && kernel.stores[store].column_reduction.is_none() && !traversal.writes_rows(kernel, store)
 }
 
-fn phase(loops: &Loops<'_>, number: usize, target: &Target) -> PhasePlan {
+fn phase(loops: &Loops<'_>, number: usize, tuning: &Tuning) -> PhasePlan {
     let aims = loops.schedule.aims(loops.kernel, loops.traversal, number);
     let planned = loops.planned(number, &aims);
     let only_tried = !planned.own.is_empty() && planned.own.iter().all(|&k| loops.is_tried(k));
@@ -302,42 +308,42 @@ fn phase(loops: &Loops<'_>, number: usize, target: &Target) -> PhasePlan {
         let stages = |aims: &[Aim]| loops.count_of_stages(number, aims);
         let staged = stages(first).max(stages(second)) > 1;
         match staged || loops.streams_any(first) || own.iter().any(|&k| loops.sums_floats(k)) {
-            _ if is_outer && only_tried => target.many_rows,
-            _ if is_outer => target.rows,
-            true => target.short_block,
-            false => target.block,
+            _ if is_outer && only_tried => tuning.many_rows,
+            _ if is_outer => tuning.rows,
+            true => tuning.short_block,
+            false => tuning.block,
         }
     };
     let block = block_of(&planned.aims, &planned.squares, &planned.own);
     let scan = loops.scan_in(number, &aims).map(Aim::Total);
     let scan_block = scan.map_or(block, |total| block_of(&[total], &[], &[]));
-    let first = if is_outer && only_tried { target.few_rows } else { block };
+    let first = if is_outer && only_tried { tuning.few_rows } else { block };
     let together = |aims: &[Aim]| {
         let totals = aims.iter().map(|aim| if matches!(*aim, Aim::Reduce(k) if loops.is_tried(k)) { 2 } else { 1 });
-        let is_worth_it = totals.sum::<usize>() >= target.worth_together
-            && loops.schedule.steps(loops.kernel, number, aims).len() <= target.most_steps_together;
+        let is_worth_it = totals.sum::<usize>() >= tuning.worth_together
+            && loops.schedule.steps(loops.kernel, number, aims).len() <= tuning.most_steps_together;
         let goes = is_outer && is_worth_it && loops.keeps_rows_apart(number, aims).is_none();
-        if goes { target.together } else { 1 }
+        if goes { tuning.together } else { 1 }
     };
     let (together, again) = (together(&planned.aims), together(&planned.squares));
-    PhasePlan { block, scan_block, first, together, again, ahead: ahead(loops, number, &planned.aims, target) }
+    PhasePlan { block, scan_block, first, together, again, ahead: ahead(loops, number, &planned.aims, tuning) }
 }
 
 /// What a phase prefetches: rows that are reduced to a mean and a variance meanwhile, or for a
 /// scan; or the next rows, where they come from memory in the first phase and others take long.
-fn ahead(loops: &Loops<'_>, number: usize, aims: &[Aim], target: &Target) -> Ahead {
+fn ahead(loops: &Loops<'_>, number: usize, aims: &[Aim], tuning: &Tuning) -> Ahead {
     let (kernel, traversal) = (loops.kernel, loops.traversal);
     let first = loops.accesses_of(0, &loops.schedule.aims(kernel, traversal, 0));
     let is_load = |k: &usize| *k < kernel.loads.len() && first.contains(k);
     let loads = loops.accesses_of(number, aims).into_iter().filter(is_load).count();
     let varies = aims.iter().any(|aim| matches!(aim, Aim::Reduce(k) if loops.is_variance(*k)));
-    let asks_soon = number == 0 && varies && loads <= target.few_loads;
-    let runs = number == 0 && kernel.has_scan() && loads <= target.few_loads;
+    let asks_soon = number == 0 && varies && loads <= tuning.few_loads;
+    let runs = number == 0 && kernel.has_scan() && loads <= tuning.few_loads;
     match traversal.direction {
-        Direction::Points if prefetches_tiles(kernel, traversal, target) => Ahead::Elements(target.ahead),
-        Direction::Strided | Direction::Outer if asks_soon => Ahead::Elements(target.soon),
-        Direction::Inner | Direction::Split if runs => Ahead::Elements(target.ahead),
-        Direction::Inner if phase_with_time(loops) == Some(number) => Ahead::NextRow(target.next_rows),
+        Direction::Points if prefetches_tiles(kernel, traversal, tuning) => Ahead::Elements(tuning.ahead),
+        Direction::Strided | Direction::Outer if asks_soon => Ahead::Elements(tuning.soon),
+        Direction::Inner | Direction::Split if runs => Ahead::Elements(tuning.ahead),
+        Direction::Inner if phase_with_time(loops) == Some(number) => Ahead::NextRow(tuning.next_rows),
         _ => Ahead::Nothing,
     }
 }

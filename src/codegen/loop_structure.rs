@@ -4,7 +4,7 @@
 
 use super::c_spelling::value_type;
 use super::kernel::{Direction, Inner, Kernel, Reduction, Source, Traversal};
-use super::kernel_plan::{Plan, TARGET};
+use super::kernel_plan::{Plan, TUNING};
 use super::monoid::{Monoid, Reordering};
 use super::schedule::{Aim, Schedule, Stages, source_of, stages};
 use crate::ops::recipes::ReduceOp;
@@ -317,7 +317,7 @@ impl<'k> Loops<'k> {
         let blocks = || self.plan.phases.iter().map(|phase| phase.block).max().unwrap_or(0);
         let size = match self.traversal.direction {
             Direction::Points => self.plan.tile,
-            Direction::Inner | Direction::Split | Direction::Strided => blocks().max(TARGET.block),
+            Direction::Inner | Direction::Split | Direction::Strided => blocks().max(TUNING.block),
             Direction::Outer => self.plan.part,
         };
         self.plan.streamed.contains(&store).then_some(size)

@@ -29,12 +29,17 @@
 //!   v_s = a_s                          # %s : Float(*) = aten::sum(%x, …)
 //! ```
 //!
+//! Targets with blocks of threads have rows by blocks, elements by the threads of a block, and
+//! barriers; see `grid_nests.rs`.
+//!
 //! A transformation of nests changes the plan and not the statements: add the choice to
 //! [`super::kernel_plan`], and let `build` read it. [`verify`](verification::verify) then checks
 //! the nest, and the executor runs it.
 
 pub mod build;
 mod element_nests;
+mod grid_nests;
+mod grid_verification;
 pub mod nest_execution;
 #[cfg(test)]
 mod nest_test;
@@ -60,6 +65,12 @@ pub enum Bind {
     Vector,
     /// Sequentially, without a loop where a target unrolls it.
     Unroll,
+    /// Each by a thread of the launch.
+    Grid,
+    /// Each by a block of threads, whose threads all run the body.
+    Block,
+    /// The threads of a block take turns.
+    Thread,
 }
 
 /// What a loop runs over.
@@ -108,6 +119,10 @@ pub enum Axis {
     Shares,
     /// What those before this part have found.
     SharesBefore,
+    /// The elements of a row, in all its pieces.
+    Elements,
+    /// Halves of the threads of a block, each half as large as the one before: 128, 64, ... 1.
+    Halves,
 }
 
 /// A variable that the iterations of a loop combine: OpenMP's name for how, and whether each
@@ -161,6 +176,10 @@ pub enum Origin {
     Known(Known),
     /// A slot of the state that a part of a split row has left, of a C type.
     Found(usize, &'static str),
+    /// A variable of the thread that is half a step further in the loop over halves.
+    Partner(usize),
+    /// A variable of the first thread of the block.
+    OfFirst(usize),
 }
 
 /// A number that loops know.
@@ -182,6 +201,12 @@ pub enum Known {
     Line,
     /// The point.
     Point,
+    /// The thread in its block.
+    Thread,
+    /// The threads of a half.
+    Half,
+    /// The position of an element in its row.
+    Element,
 }
 
 /// A value, converted.
@@ -330,6 +355,15 @@ pub enum Stmt {
         /// The slot.
         slot: usize,
     },
+    /// Finds where accesses are: at a row, or at an element of it.
+    Locate {
+        /// The accesses.
+        accesses: Vec<usize>,
+        /// Rows, or elements.
+        at: Axis,
+    },
+    /// All threads of a block wait for each other.
+    Barrier,
 }
 
 /// How far ahead a loop prefetches.
@@ -365,6 +399,8 @@ pub enum Spread {
     Columns(usize),
     /// One for each of so many rows of a side.
     Side(usize),
+    /// One for each of so many threads of a block, which the others can read.
+    Threads(usize),
 }
 
 /// An operand or result, as a loop sees it.
@@ -441,6 +477,8 @@ pub struct Nest {
     pub variables: Vec<Variable>,
     /// The slots of the state that each part of a split row leaves.
     pub slots: usize,
+    /// The threads of a block, on targets that have blocks of threads.
+    pub threads: Option<usize>,
     /// The statements.
     pub body: Vec<Stmt>,
 }
@@ -486,7 +524,7 @@ impl Variable {
     pub fn count(&self) -> usize {
         match self.spread {
             Spread::One => 1,
-            Spread::Columns(n) | Spread::Side(n) => n,
+            Spread::Columns(n) | Spread::Side(n) | Spread::Threads(n) => n,
         }
     }
 }
@@ -496,6 +534,14 @@ impl Nest {
     pub fn tile(&self) -> usize {
         let tiles = self.body.iter().filter_map(|stmt| if let Stmt::For(all) = stmt { all.axis.tile() } else { None });
         tiles.max().unwrap_or(1)
+    }
+
+    /// Whether threads of a block wait for each other.
+    pub fn has_barriers(&self) -> bool {
+        fn is_in(stmts: &[Stmt]) -> bool {
+            stmts.iter().any(|stmt| matches!(stmt, Stmt::Barrier) || stmt.inside().into_iter().any(is_in))
+        }
+        is_in(&self.body)
     }
 
     /// The name of a place, for people.

@@ -1,11 +1,10 @@
 //! The kernels of all fusion groups of a graph: as one translation unit, `--emit=c`, as nests,
 //! `--emit=nest`, and their plans, `--emit=plan`.
 
-use super::c_units;
 use super::kernel::{Direction, Inner, Kernel, Source, Traversal};
-use super::kernel_plan::{Plan, TARGET, choose};
+use super::kernel_plan::Plan;
 use super::lowering::{Refusal, arguments_of_types, lower};
-use super::nest::build::build;
+use super::target::{CPU, Stage, Target};
 use crate::analysis::axis_maps::AxisMap;
 use crate::analysis::reduced_dims::Axes;
 use crate::interpreter::Release;
@@ -53,7 +52,7 @@ pub struct Kernels {
 /// The kernels of a graph and of the graphs in it, for operands as their types describe them:
 /// contiguous, with the element type that the type has, else `Float`. At run time the operands
 /// themselves decide.
-pub fn kernels(graph: &Graph, release: Option<Release>) -> Kernels {
+pub fn kernels(graph: &Graph, release: Option<Release>, target: &Target) -> Kernels {
     let release = release.unwrap_or(graph.release());
     let mut found = Kernels::default();
     let mut waiting = vec![(String::new(), graph)];
@@ -73,7 +72,7 @@ pub fn kernels(graph: &Graph, release: Option<Release>) -> Kernels {
                 Ok(kernel) => {
                     let (kernel, outputs) = (Kernel { assumed, ..kernel }, outputs(graph, node));
                     let traversal = in_a_row(&kernel);
-                    let plan = choose(&kernel, &traversal, &TARGET);
+                    let plan = (target.choose)(&kernel, &traversal);
                     found.planned.push(Planned { name, outputs, kernel, traversal, plan });
                 }
                 Err(refusal) => found.refused.push((name, refusal)),
@@ -93,30 +92,39 @@ pub fn outputs(graph: &Graph, node: Node) -> String {
 
 /// The kernels of a graph in C.
 pub fn unit(graph: &Graph, release: Option<Release>) -> Unit {
-    let Kernels { planned, refused, groups } = kernels(graph, release);
-    let all = planned.iter().map(|one| (one.name.as_str(), &one.kernel, &one.traversal, &one.plan));
-    let text = if planned.is_empty() { String::new() } else { c_units::unit(&all.collect::<Vec<_>>()) };
-    Unit { text, refused, groups }
+    text(graph, release, (&CPU, Stage::Source))
 }
 
-/// The nests of the kernels of a graph: `--emit=nest`.
-pub fn nests(graph: &Graph, release: Option<Release>) -> Unit {
-    let Kernels { planned, mut refused, groups } = kernels(graph, release);
+/// A stage of the kernels of a graph as text: `--emit`.
+pub fn text(graph: &Graph, release: Option<Release>, (target, stage): (&Target, Stage)) -> Unit {
+    let Kernels { planned, mut refused, groups } = kernels(graph, release, target);
     let mut texts = Vec::new();
     for one in planned {
-        match build(&one.kernel, &one.traversal, &one.plan) {
-            Ok(nest) => texts.push(nest.to_string()),
+        match one.text(target, stage) {
+            Ok(text) => texts.push(text),
             Err(why) => refused.push((one.name, Refusal(why))),
         }
     }
-    Unit { text: texts.join("\n"), refused, groups }
+    let text = match stage {
+        Stage::Source if texts.is_empty() => String::new(),
+        Stage::Source => (target.unit)(&texts),
+        Stage::Nest | Stage::Plan => texts.join("\n"),
+    };
+    Unit { text, refused, groups }
 }
 
-/// The plans of the kernels of a graph: `--emit=plan`.
-pub fn plans(graph: &Graph, release: Option<Release>) -> Unit {
-    let Kernels { planned, refused, groups } = kernels(graph, release);
-    let texts: Vec<String> = planned.iter().map(|one| one.plan.print(&one.outputs, &one.kernel)).collect();
-    Unit { text: texts.join("\n"), refused, groups }
+impl Planned {
+    /// A stage of the kernel as text.
+    fn text(&self, target: &Target, stage: Stage) -> Result<String, String> {
+        match stage {
+            // A kernel that the target cannot run has no plan either.
+            Stage::Plan => target
+                .nest(&self.kernel, &self.traversal, &self.plan)
+                .map(|_| self.plan.print(&self.outputs, &self.kernel)),
+            Stage::Nest => target.nest(&self.kernel, &self.traversal, &self.plan).map(|nest| nest.to_string()),
+            Stage::Source => target.function(&self.name, &self.kernel, &self.traversal, &self.plan),
+        }
+    }
 }
 
 /// Tensors with dimensions are contiguous, those without are broadcast.

@@ -4,6 +4,8 @@ mod divided_groups;
 
 use super::disk_cache::DiskCache;
 use super::division::Known;
+use super::emulated_launch::{self, Emulated, entry_of};
+use super::engine::Engine;
 use super::geometry::{Geometry, View, settle};
 use super::launch_plan::{Code, Compiled, Plan, Plans, Way, known, threads_worth};
 use super::loading::Loaded;
@@ -12,10 +14,11 @@ use super::thread_pool::processors;
 use super::toolchain::{self, Compiler};
 use crate::codegen::c_units;
 use crate::codegen::kernel::{Direction, Kernel, Limit, Traversal};
-use crate::codegen::kernel_plan::{Plan as SchedulePlan, PlanFile, TARGET, choose};
+use crate::codegen::kernel_plan::{Plan as SchedulePlan, PlanFile};
 use crate::codegen::loop_structure::{Loops, can_be_split};
 use crate::codegen::lowering::{Argument, arguments_of_types, lower};
 use crate::codegen::nest::{build::build, verification::verify};
+use crate::codegen::target::Target;
 use crate::codegen::whole_graph::{self, outputs};
 use crate::interpreter::call::Outs;
 use crate::interpreter::machine::Backend;
@@ -52,8 +55,8 @@ pub struct Settings {
     pub stream: Option<bool>,
     /// How kernels of groups are scheduled, where it is not as usual.
     pub plans: Option<Arc<PlanFile>>,
-    /// Execute the nests of kernels, statement by statement, and compile nothing.
-    pub executes_nests: bool,
+    /// How kernels run.
+    pub engine: Engine,
     /// Every launch uses this number of threads, whatever its size, and rows are split between them
     /// where that is possible: for tests.
     pub always_threads: Option<usize>,
@@ -126,14 +129,19 @@ struct Wanted {
 
 impl Wanted {
     /// With the plan that heuristics choose.
-    fn new(kernel: Rc<Kernel>, traversal: Traversal) -> Wanted {
-        let plan = choose(&kernel, &traversal, &TARGET);
-        Wanted::planned(kernel, traversal, plan)
+    fn new(kernel: Rc<Kernel>, traversal: Traversal, target: &Target) -> Result<Wanted, String> {
+        let plan = (target.choose)(&kernel, &traversal);
+        Wanted::planned(kernel, traversal, plan, target)
     }
 
-    fn planned(kernel: Rc<Kernel>, traversal: Traversal, plan: SchedulePlan) -> Wanted {
-        let text = c_units::function(NAME, &kernel.unnamed(), &traversal, &plan);
-        Wanted { text: c_units::without_notes(&text), kernel, traversal, plan }
+    fn planned(
+        kernel: Rc<Kernel>,
+        traversal: Traversal,
+        plan: SchedulePlan,
+        target: &Target,
+    ) -> Result<Wanted, String> {
+        let text = target.function(NAME, &kernel.unnamed(), &traversal, &plan)?;
+        Ok(Wanted { text: c_units::without_notes(&text), kernel, traversal, plan })
     }
 }
 
@@ -159,6 +167,8 @@ pub struct CpuBackend {
     plans: RefCell<Plans>,
     counts: Cell<Counts>,
     remarks: RefCell<Vec<String>>,
+    /// What was wrong in checked launches.
+    findings: RefCell<Vec<String>>,
     /// Groups whose plan of a file was used, and why others were refused.
     used_plans: RefCell<FxHashSet<String>>,
     refused_plans: RefCell<Vec<String>>,
@@ -182,6 +192,7 @@ impl CpuBackend {
             plans: RefCell::default(),
             counts: Cell::default(),
             remarks: RefCell::default(),
+            findings: RefCell::default(),
             used_plans: RefCell::default(),
             refused_plans: RefCell::default(),
             deadline: Cell::default(),
@@ -190,7 +201,26 @@ impl CpuBackend {
 
     /// Its name on the command line.
     pub fn name(&self) -> &'static str {
-        if self.settings.executes_nests { "nest" } else { "cpu" }
+        self.settings.engine.name()
+    }
+
+    /// What kernels are made for.
+    fn target(&self) -> &'static Target {
+        self.settings.engine.target()
+    }
+
+    /// What was wrong in launches whose accesses were checked, each with its group.
+    pub fn findings(&self) -> Vec<String> {
+        self.findings.borrow().clone()
+    }
+
+    pub(super) fn note_findings(&self, name: &str, found: &[String]) {
+        let mut findings = self.findings.borrow_mut();
+        for finding in found.iter().map(|finding| format!("{name}: {finding}")) {
+            if findings.len() < MOST_REASONS && !findings.contains(&finding) {
+                findings.push(finding);
+            }
+        }
     }
 
     /// The counters so far.
@@ -278,6 +308,7 @@ impl CpuBackend {
                 within_limits(&plan.kernel, &operands)?;
                 let mut prepared = Prepared::new(plan, operands, self.settings.guarded);
                 let launched = prepared.launch()?;
+                self.note_findings(name, prepared.findings());
                 self.count(|counts| counts.launched += u64::from(launched));
                 prepared.results()
             }
@@ -336,12 +367,12 @@ impl CpuBackend {
     /// Compiles the kernels of several groups as one unit. Groups without a kernel are left out:
     /// running them reports why.
     pub fn compile_together(&self, groups: &[Request<'_>]) {
-        if self.settings.executes_nests {
+        if !self.settings.engine.compiles() {
             return;
         }
         let wanted = groups.iter().filter_map(|request| {
             let (_, kernel, geometry) = self.settled(request).ok()?;
-            Some(Wanted::new(kernel, geometry.traversal))
+            Wanted::new(kernel, geometry.traversal, self.target()).ok()
         });
         let wanted = self.new_ones(wanted.collect());
         if !wanted.is_empty() {
@@ -374,8 +405,11 @@ impl CpuBackend {
 
     /// The number of threads of a launch.
     fn threads(&self, kernel: &Kernel, geometry: &Geometry) -> usize {
+        if !self.settings.engine.has_workers() {
+            return 1;
+        }
         // Nests are executed by one thread, whatever the machine has.
-        let usual = || if self.settings.executes_nests { 1 } else { processors() };
+        let usual = || if self.settings.engine.compiles() { processors() } else { 1 };
         let most = || self.settings.threads.unwrap_or_else(usual);
         self.settings.always_threads.unwrap_or_else(|| threads_worth(kernel, geometry, most()))
     }
@@ -384,6 +418,7 @@ impl CpuBackend {
     fn parts_rows(&self, kernel: &Kernel, geometry: &Geometry) -> bool {
         let are_few = || geometry.tiles(None) < self.threads(kernel, geometry) as i64;
         geometry.traversal.direction.has_inner_loop()
+            && self.settings.engine.has_workers()
             && (self.settings.always_threads.is_some() || are_few())
             && can_be_split(kernel)
     }
@@ -432,7 +467,7 @@ impl CpuBackend {
         self.foreseen.borrow_mut().insert(section);
         let made = match known() {
             Some(known) => Ok(known),
-            None if self.settings.executes_nests => self.nest(&wanted),
+            None if !self.settings.engine.compiles() => self.nest(&wanted),
             None => {
                 let mut unit = vec![wanted];
                 unit.extend(graph.into_iter().flat_map(|(graph, _)| self.likely(graph, request, &key.1)));
@@ -468,12 +503,12 @@ impl CpuBackend {
         let named = graph.zip(self.settings.plans.as_ref());
         let group = named.map(|((graph, node), plans)| (plans, outputs(graph, node)));
         let Some((entry, group)) = group.and_then(|(plans, group)| Some((plans.find(&group)?, group))) else {
-            return Ok(Wanted::new(kernel, traversal));
+            return Wanted::new(kernel, traversal, self.target());
         };
-        match entry.resolve(&kernel, &traversal) {
+        match entry.resolve(&kernel, &traversal, self.target()) {
             Ok(plan) => {
                 self.used_plans.borrow_mut().insert(group);
-                Ok(Wanted::planned(kernel, traversal, plan))
+                Wanted::planned(kernel, traversal, plan, self.target())
             }
             Err(why) => {
                 let why = format!("the group of {group}: {why}");
@@ -515,21 +550,42 @@ impl CpuBackend {
     /// Takes a unit of kernels from disk, or compiles it.
     fn make(&self, unit: &[Wanted]) -> Result<(), String> {
         let names: Vec<String> = (0..unit.len()).map(|i| format!("{NAME}_{i}")).collect();
-        let named = names
-            .iter()
-            .zip(unit)
-            .map(|(name, wanted)| (name.as_str(), &*wanted.kernel, &wanted.traversal, &wanted.plan));
-        let text = c_units::unit(&named.collect::<Vec<_>>());
-        let library = self.opened(&text, unit.len() as u64)?;
+        let function = |(name, wanted): (&String, &Wanted)| {
+            self.target().function(name, &wanted.kernel, &wanted.traversal, &wanted.plan)
+        };
+        let functions: Vec<String> = names.iter().zip(unit).map(function).collect::<Result<_, _>>()?;
+        let text = (self.target().unit)(&functions);
+        let source = match self.settings.engine {
+            Engine::Emulated | Engine::Checked => {
+                emulated_launch::source(&text, &names, self.settings.engine == Engine::Checked)
+            }
+            Engine::Compiled | Engine::Nests => text.clone(),
+        };
+        let (library, text) = (self.opened(&source, unit.len() as u64)?, Rc::from(text));
         for (name, wanted) in names.iter().zip(unit) {
             let compiled = Compiled {
-                code: Code::Function(library.kernel(name)?, library.clone()),
+                code: self.code(name, wanted, &library, &text)?,
                 tile: wanted.plan.tile(),
                 phases: Loops::new(&wanted.kernel, &wanted.traversal, &wanted.plan).launch_phases(),
             };
             self.by_text.borrow_mut().insert(wanted.text.clone(), Rc::new(compiled));
         }
         Ok(())
+    }
+
+    /// What a launch of a compiled kernel runs.
+    fn code(&self, name: &str, wanted: &Wanted, library: &Rc<Loaded>, text: &Rc<str>) -> Result<Code, String> {
+        let Some(grid) = wanted.plan.grid else {
+            return Ok(Code::Function(library.kernel(name)?, library.clone()));
+        };
+        Ok(Code::Emulated(Emulated {
+            entry: library.emulated(&entry_of(name))?,
+            library: library.clone(),
+            grid,
+            has_barriers: self.target().nest(&wanted.kernel, &wanted.traversal, &wanted.plan)?.has_barriers(),
+            text: text.clone(),
+            is_checked: self.settings.engine == Engine::Checked,
+        }))
     }
 
     fn opened(&self, text: &str, kernels: u64) -> Result<Rc<Loaded>, String> {

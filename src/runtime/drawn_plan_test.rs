@@ -8,9 +8,10 @@
 //! ```
 
 use super::plan_test::{Draws, random};
-use super::{CpuBackend, Settings};
+use super::{CpuBackend, Engine, Settings};
 use crate::codegen::kernel::Direction;
 use crate::codegen::kernel_plan::{PlanFile, check};
+use crate::codegen::target::CPU;
 use crate::codegen::whole_graph::{Planned, kernels};
 use crate::interpreter::{Environment, IValue, Machine};
 use crate::ir::Graph;
@@ -155,7 +156,8 @@ fn check_kernel(seed: u64, plans: u64) -> (Direction, u64) {
     let numbers: Vec<f64> = (0..n).map(|i| (i * 37 % 211) as f64 / 70.0 - 1.5).collect();
     let input = Tensor::of(&numbers, dtype, &shape, Precision::Typed);
     let wanted = results(&graph, &input, None);
-    let Some(Planned { kernel, traversal, plan: chosen, outputs, .. }) = kernels(&graph, None).planned.pop() else {
+    let Some(Planned { kernel, traversal, plan: chosen, outputs, .. }) = kernels(&graph, None, &CPU).planned.pop()
+    else {
         return (Direction::Points, 0);
     };
     let within = if dtype == DType::Double { 1e-10 } else { 2e-5 };
@@ -171,7 +173,7 @@ fn check_kernel(seed: u64, plans: u64) -> (Direction, u64) {
         let text = plan.print(&outputs, &kernel);
         let file = PlanFile::parse(&text).unwrap_or_else(|why| panic!("{why}\n{text}"));
         let settings = Settings {
-            executes_nests: true,
+            engine: Engine::Nests,
             guarded: true,
             plans: Some(Arc::new(file)),
             threads: Some(1),

@@ -15,7 +15,7 @@ use crate::analysis::reduced_dims::Axes;
 use crate::codegen::kernel::{
     ColumnReduction, Direction, Inner, Kernel, Lies, Part, Reduction, Source, Store, Traversal,
 };
-use crate::codegen::kernel_plan::TARGET;
+use crate::codegen::kernel_plan::TUNING;
 use crate::tensor::{Dims, Tensor, layout};
 use smallvec::SmallVec;
 
@@ -447,7 +447,7 @@ impl Collapsed {
 /// kernel, or where rows are too long to be kept.
 fn shared_by_rows(kernel: &Kernel, all: &Collapsed) -> SmallVec<[bool; 16]> {
     let outer = &all.strides[..all.strides.len() - 1];
-    let is_kept = !outer.is_empty() && all.shape.last().is_some_and(|&n| n <= TARGET.shared as i64);
+    let is_kept = !outer.is_empty() && all.shape.last().is_some_and(|&n| n <= TUNING.shared as i64);
     let stands = |access: usize| is_kept && outer.iter().all(|strides| strides[access] == 0);
     let invariant: SmallVec<[bool; 16]> =
         (0..kernel.accesses()).map(|access| access < kernel.loads.len() && stands(access)).collect();

@@ -7,6 +7,7 @@
 
 use super::caches::largest_cache;
 use super::division::Known;
+use super::emulated_launch::Emulated;
 use super::geometry::{Geometry, View};
 use super::loading::{Away, Function, Loaded};
 use crate::codegen::kernel::{Direction, Kernel};
@@ -56,6 +57,8 @@ pub enum Code {
     Function(Function, Rc<Loaded>),
     /// A nest that is executed.
     Nest(Nest),
+    /// Blocks of threads, emulated.
+    Emulated(Emulated),
 }
 
 /// How a kernel is launched.

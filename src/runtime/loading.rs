@@ -2,6 +2,7 @@
 
 #![allow(unsafe_code, reason = "compiled code is loaded and called; each block gives the reason why that is sound")]
 
+use super::emulated_launch::{DeviceLaunch, Emulation};
 use libloading::Library;
 use std::path::Path;
 
@@ -55,6 +56,26 @@ pub struct Loaded {
 /// A kernel of a unit.
 #[derive(Clone, Copy, Debug)]
 pub struct Function(Entry);
+
+/// The entry of a kernel whose blocks of threads are emulated.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct EmulatedEntry(DeviceEntry);
+
+/// See [`EmulatedEntry`].
+type DeviceEntry = unsafe extern "C" fn(*mut Emulation, *const DeviceLaunch);
+
+impl EmulatedEntry {
+    /// Runs a launch.
+    ///
+    /// # Safety
+    /// The library must be open, and no other thread may run a kernel of it. The emulation must
+    /// point to as many stacks, regions and findings as it says, and each access of the launch must
+    /// be within memory, as for [`Function::run`].
+    pub(super) unsafe fn run(self, emulation: &mut Emulation, launch: &DeviceLaunch) {
+        // SAFETY: the entry takes these two structures, and the caller guarantees the rest.
+        unsafe { (self.0)(emulation, launch) }
+    }
+}
 
 /// The arguments of a kernel. [`Function::run`] lists the requirements.
 #[derive(Clone, Copy, Debug)]
@@ -115,6 +136,17 @@ impl Loaded {
         // parameters.
         let entry = unsafe { self.library.get::<Entry>(name.as_bytes()) };
         entry.map(|entry| Function(*entry)).map_err(|error| format!("a kernel is not in its library: {error}"))
+    }
+
+    /// An emulated kernel by the name of its entry.
+    ///
+    /// # Errors
+    /// The message of the loader.
+    pub(super) fn emulated(&self, name: &str) -> Result<EmulatedEntry, String> {
+        // SAFETY: the source of the library defines the name as a function with exactly these
+        // parameters.
+        let entry = unsafe { self.library.get::<DeviceEntry>(name.as_bytes()) };
+        entry.map(|entry| EmulatedEntry(*entry)).map_err(|error| format!("a kernel is not in its library: {error}"))
     }
 
     /// Checks the result of the unit that compilers are tested with.

@@ -3,6 +3,7 @@
 use super::{CpuBackend, Settings};
 use crate::codegen::kernel::Direction;
 use crate::codegen::kernel_plan::{Ahead, Plan, PlanFile, check};
+use crate::codegen::target::CPU;
 use crate::codegen::whole_graph::{Planned, kernels};
 use crate::interpreter::{Environment, IValue, Machine};
 use crate::ir::Graph;
@@ -106,13 +107,13 @@ fn random_legal_plans_compute_the_same() {
         let numbers: Vec<f64> = (0..9 * 700).map(|i| f64::from(i * 37 % 211) / 70.0 - 1.5).collect();
         let input = Tensor::of(&numbers, DType::Float, &shape, Precision::Typed);
         let wanted = results(&graph, &input, None);
-        let Planned { kernel, traversal, plan: chosen, outputs, .. } = kernels(&graph, None).planned.remove(0);
+        let Planned { kernel, traversal, plan: chosen, outputs, .. } = kernels(&graph, None, &CPU).planned.remove(0);
         let mut draws = Draws(k);
         for _ in 0..PLANS {
             let plan = random(&chosen, kernel.steps.len(), kernel.stores.len(), &mut draws);
             let text = plan.print(&outputs, &kernel);
             let file = PlanFile::parse(&text).unwrap_or_else(|why| panic!("{why}\n{text}"));
-            let read = file.find(&outputs).expect("the group").resolve(&kernel, &traversal);
+            let read = file.find(&outputs).expect("the group").resolve(&kernel, &traversal, &CPU);
             assert_eq!(read.is_ok(), check(&kernel, &traversal, &plan).is_ok(), "{read:?}\n{text}");
             let Ok(read) = read else {
                 refused += 1;

@@ -1,12 +1,13 @@
 //! Launches: a plan, operands, and memory for results.
 
 use super::destinations::{Destination, Totals};
+use super::emulated_launch::Operands;
 use super::executing::LaunchMemory;
 use super::launch_plan::{Code, Plan, touched};
 use super::launching::{in_phases, shared_out};
 use super::loading::Arguments;
 use crate::codegen::kernel::{Load, Made, Outcome};
-use crate::codegen::kernel_plan::TARGET;
+use crate::codegen::kernel_plan::TUNING;
 use crate::codegen::nest::nest_execution::{Space, run};
 use crate::interpreter::IValue;
 use crate::interpreter::call::Outs;
@@ -22,6 +23,7 @@ pub struct Prepared {
     operands: Vec<IValue>,
     buffers: SmallVec<[Destination; 2]>,
     totals: Vec<Totals>,
+    findings: Vec<String>,
 }
 
 impl Prepared {
@@ -38,7 +40,7 @@ impl Prepared {
             let elements = layout::numel(&geometry.made[store.tensor].0);
             Totals::new(store.tensor, access, elements, plan.shares, guarded)
         });
-        Prepared { buffers, totals: totals.collect(), operands, plan }
+        Prepared { buffers, totals: totals.collect(), operands, plan, findings: Vec::new() }
     }
 
     /// Bytes that a launch has to load and store; each is counted once, however often a broadcast
@@ -50,6 +52,11 @@ impl Prepared {
     /// The approximate number of arithmetic operations of a launch.
     pub fn operations(&self) -> usize {
         self.plan.geometry.points * self.plan.kernel.operations
+    }
+
+    /// What was wrong in launches, where their accesses are checked.
+    pub fn findings(&self) -> &[String] {
+        &self.findings
     }
 
     /// Computes the results from the current contents of the operands' memory. Returns whether
@@ -90,6 +97,16 @@ impl Prepared {
         let integers: SmallVec<[i64; 4]> = kernel.integers.iter().map(whole).collect();
         let (function, _library) = match &compiled.code {
             Code::Function(function, library) => (*function, library),
+            Code::Emulated(emulated) => {
+                let loads = kernel.loads.iter().zip(&geometry.offsets);
+                let loaded = loads.map(|(load, &offset)| geometry.reaches[load.operand].saturating_sub(offset));
+                let stores = kernel.stores.iter().zip(&geometry.offsets[kernel.loads.len()..]);
+                let stored = stores.map(|(store, &offset)| layout::numel(&geometry.made[store.tensor].0) - offset);
+                let data: Vec<(usize, usize)> = data.iter().copied().zip(loaded.chain(stored)).collect();
+                let operands = Operands { data: &data, floats: &floats, integers: &integers };
+                self.findings.extend(emulated.launch(kernel, geometry, &operands, 0)?);
+                return Ok(true);
+            }
             Code::Nest(nest) => {
                 let load = |(load, &offset): (&Load, &usize)| {
                     held[load.operand].as_ref().map(|(buffer, begin)| (&**buffer, begin + offset))
@@ -105,7 +122,7 @@ impl Prepared {
                 };
                 let (shape, strides) = (&geometry.shape[..], &geometry.strides[..]);
                 let (kept, parts) = (geometry.kept, self.plan.threads.max(1));
-                let columns = self.plan.tile.unwrap_or(TARGET.columns);
+                let columns = self.plan.tile.unwrap_or(TUNING.columns);
                 let space = Space { shape, kept, columns, parts, strides, floats: &floats, integers: &integers };
                 run(nest, &space, &mut memory)?;
                 for totals in &mut self.totals {
@@ -122,7 +139,7 @@ impl Prepared {
             floats: &floats,
             integers: &integers,
             stream: self.plan.streams,
-            columns: self.plan.tile.unwrap_or(TARGET.columns),
+            columns: self.plan.tile.unwrap_or(TUNING.columns),
             away: self.plan.away,
             part: None,
         };

@@ -1,8 +1,9 @@
 //! Plans as text: `--emit=plan`, and `--plan=FILE`, which reads what that wrote.
 
-use super::{Ahead, Plan, TARGET, check, choose, name_of_aim};
+use super::{Ahead, Grid, Plan, RowsBy, name_of_aim};
 use crate::codegen::kernel::{Direction, Kernel, Traversal};
 use crate::codegen::schedule::Aim;
+use crate::codegen::target::Target;
 use std::fmt::Write;
 
 /// The plans of a file.
@@ -21,7 +22,8 @@ pub struct Entry {
 }
 
 /// The words that lines begin with.
-const WORDS: [&str; 10] = ["direction", "tile", "part", "side", "alone", "apart", "keep", "share", "stream", "phase"];
+const WORDS: [&str; 11] =
+    ["direction", "tile", "part", "side", "alone", "apart", "keep", "share", "stream", "phase", "grid"];
 
 impl PlanFile {
     /// Reads a file. Text after `#` is a comment.
@@ -69,12 +71,12 @@ impl PlanFile {
 }
 
 impl Entry {
-    /// The plan for a kernel.
+    /// The plan for a kernel on a target.
     ///
     /// # Errors
     /// The line that names what the kernel does not have, or why the plan is not legal.
-    pub fn resolve(&self, kernel: &Kernel, traversal: &Traversal) -> Result<Plan, String> {
-        let chosen = choose(kernel, traversal, &TARGET);
+    pub fn resolve(&self, kernel: &Kernel, traversal: &Traversal, target: &Target) -> Result<Plan, String> {
+        let chosen = (target.choose)(kernel, traversal);
         let mut plan = Plan {
             alone: Default::default(),
             apart: Vec::new(),
@@ -86,7 +88,7 @@ impl Entry {
         for (number, words) in &self.lines {
             set(&mut plan, kernel, words).map_err(|why| format!("line {number}: {why}"))?;
         }
-        check(kernel, traversal, &plan)?;
+        (target.check)(kernel, traversal, &plan)?;
         // Split reductions have the loops of inner ones.
         plan.direction = traversal.direction;
         Ok(plan)
@@ -100,6 +102,12 @@ fn set(plan: &mut Plan, kernel: &Kernel, words: &[String]) -> Result<(), String>
         ["direction", name] => {
             plan.direction = Direction::named(name).ok_or_else(|| format!("there is no direction `{name}`"))?;
         }
+        ["grid", rows, threads] if plan.grid.is_some() => {
+            let rows =
+                RowsBy::named(rows).ok_or_else(|| format!("`{rows}` computes no rows; expected thread or block"))?;
+            plan.grid = Some(Grid { threads: number(threads)?, rows });
+        }
+        ["grid", ..] if plan.grid.is_none() => return Err("processors have no blocks of threads".to_owned()),
         ["tile", n] => plan.tile = number(n)?,
         ["part", n] => plan.part = number(n)?,
         ["side", n] => plan.side = number(n)?,
@@ -185,6 +193,10 @@ impl Plan {
         let (is_outer, mut line) = (self.direction == Direction::Outer, |line: String| {
             let _ = writeln!(text, "  {line}");
         });
+        if let Some(Grid { threads, rows }) = self.grid {
+            line(format!("grid {} {threads}", rows.name()));
+            return text;
+        }
         if self.tile().is_some() {
             line(format!("tile {}", self.tile));
         }

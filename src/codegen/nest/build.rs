@@ -2,7 +2,8 @@
 //!
 //! Here are kernels without reductions, and what all kernels have. Loops over elements are in
 //! `element_nests.rs`, rows and their reductions in `row_nests.rs`, variances in
-//! `variance_nests.rs`, rows that are split between threads in `split_nests.rs`.
+//! `variance_nests.rs`, rows that are split between threads in `split_nests.rs`. Blocks of threads
+//! are in `grid_nests.rs`.
 
 use super::state_rules::rule;
 use super::{
@@ -10,7 +11,7 @@ use super::{
     Term, Value, Variable,
 };
 use crate::codegen::kernel::{Direction, Inner, Input, Kernel, Source, Traversal};
-use crate::codegen::kernel_plan::{Ahead, Plan, TARGET};
+use crate::codegen::kernel_plan::{Ahead, Plan, TUNING, fits_grid};
 use crate::codegen::loop_structure::Loops;
 use crate::codegen::monoid::type_of_initial;
 use crate::codegen::schedule::Aim;
@@ -27,6 +28,11 @@ pub fn build(kernel: &Kernel, traversal: &Traversal, plan: &Plan) -> Result<Nest
     let nest = bare(&loops);
     let mut builder =
         Builder { kernel, loops, nest, rows: BTreeMap::new(), names: FxHashMap::default(), together: None };
+    if let Some(grid) = plan.grid {
+        fits_grid(kernel)?;
+        builder.rows_on_grid(grid);
+        return Ok(builder.nest);
+    }
     match traversal.direction {
         Direction::Points if !kernel.column_reductions.is_empty() => {
             return Err("its column reductions have no rows".to_owned());
@@ -74,6 +80,7 @@ fn bare(loops: &Loops<'_>) -> Nest {
         buffers: Vec::new(),
         variables: Vec::new(),
         slots: 0,
+        threads: None,
         body: Vec::new(),
     }
 }
@@ -190,7 +197,7 @@ impl Builder<'_> {
         }
         for &step in &columns.kept {
             let (value, dtype) = (self.step(step), self.kernel.steps[step].out);
-            let buffer = self.buffer(value, dtype, TARGET.shared, Scope::Row);
+            let buffer = self.buffer(value, dtype, TUNING.shared, Scope::Row);
             self.nest.body.push(Stmt::Alloc(buffer));
         }
         let read = columns.all.iter().flat_map(|&i| &self.kernel.steps[i].inputs);

@@ -79,6 +79,9 @@ pub fn run(nest: &Nest, space: &Space<'_>, memory: &mut dyn Memory) -> Result<()
     Ok(())
 }
 
+/// Why nests of blocks of threads are not executed: those are emulated.
+const THREADS: &str = "threads of blocks are not executed statement by statement";
+
 /// The last phase of a launch.
 fn last_turn(stmts: &[Stmt]) -> i64 {
     let own = |stmt: &Stmt| match stmt {
@@ -186,6 +189,7 @@ impl Machine<'_> {
                 true => self.stmts(body),
                 false => Ok(()),
             },
+            Stmt::Locate { .. } | Stmt::Barrier => Err(THREADS.to_owned()),
             Stmt::Leave { variable, slot } => {
                 let at = self.slot(self.at.part, *slot);
                 self.left[at] = self.variables[*variable][0];
@@ -226,6 +230,7 @@ impl Machine<'_> {
             Axis::Side => self.count_up(0..self.at.side, all, |at| &mut at.r),
             Axis::Shares => self.others(self.space.parts, all),
             Axis::SharesBefore => self.others(self.at.part, all),
+            Axis::Elements | Axis::Halves => Err(THREADS.to_owned()),
         }
     }
 
@@ -412,7 +417,7 @@ impl Machine<'_> {
 
     fn index_of(&self, variable: usize) -> usize {
         match self.nest.variables[variable].spread {
-            Spread::One => 0,
+            Spread::One | Spread::Threads(_) => 0,
             Spread::Columns(_) => (self.at.c + self.at.i) as usize,
             Spread::Side(_) => self.at.r as usize,
         }
@@ -423,7 +428,7 @@ impl Machine<'_> {
         for (variable, term) in variables {
             let Some(term) = term else { continue };
             match self.nest.variables[*variable].spread {
-                Spread::One => self.set(*variable, term)?,
+                Spread::One | Spread::Threads(_) => self.set(*variable, term)?,
                 Spread::Columns(_) => {
                     for i in 0..self.at.count {
                         self.at.i = i;
@@ -501,6 +506,8 @@ impl Machine<'_> {
             Origin::Integer(k) => Number::Long(self.space.integers[k]),
             Origin::Variable(variable) => self.variables[variable][self.index_of(variable)],
             Origin::Known(known) => self.known(known),
+            // Nests with threads are refused at their first statement.
+            Origin::Partner(variable) | Origin::OfFirst(variable) => self.variables[variable][0],
             Origin::Found(slot, ty) => self.left[self.slot(self.at.other, slot)].cast(ty),
         }
     }
@@ -517,6 +524,7 @@ impl Machine<'_> {
             Known::First => at.from,
             Known::Line => at.line + at.u,
             Known::Point => at.i,
+            Known::Thread | Known::Half | Known::Element => 0,
         })
     }
 

@@ -6,6 +6,7 @@ use super::verification::verify;
 use super::{Axis, Bind, Nest, Place, Stmt};
 use crate::codegen::arithmetic::Number;
 use crate::codegen::kernel::Inner;
+use crate::codegen::target::CPU;
 use crate::codegen::whole_graph::{Planned, kernels};
 use crate::text::{ParseOptions, parse};
 
@@ -24,7 +25,7 @@ with prim::FusionGroup_0 = graph(%a : Float(*), %b : Float(*)):
 
 fn planned(text: &str) -> Planned {
     let graph = parse(text.as_bytes(), ParseOptions::default()).expect("a graph").graph;
-    kernels(&graph, None).planned.pop().expect("a kernel")
+    kernels(&graph, None, &CPU).planned.pop().expect("a kernel")
 }
 
 fn nest(text: &str) -> Nest {

@@ -13,7 +13,10 @@ const MARGIN: usize = 60;
 
 impl fmt::Display for Nest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "nest {}", self.group)?;
+        match self.threads {
+            Some(threads) => writeln!(f, "nest {}, blocks of {threads} threads", self.group)?,
+            None => writeln!(f, "nest {}", self.group)?,
+        }
         for assumed in &self.assumed {
             writeln!(f, "  # {assumed}")?;
         }
@@ -55,6 +58,8 @@ fn over(axis: Axis) -> String {
         Axis::Parts { columns, .. } => format!("for each part of {columns} rows"),
         Axis::Shares => "for each part of the row".to_owned(),
         Axis::SharesBefore => "for each part before this one".to_owned(),
+        Axis::Elements => "for each element of the row".to_owned(),
+        Axis::Halves => "for each half of the threads".to_owned(),
     }
 }
 
@@ -93,6 +98,9 @@ impl Nest {
             Bind::Worker => ", in parallel",
             Bind::Vector => ", as a vector",
             Bind::Unroll => ", unrolled",
+            Bind::Grid => ", a thread each",
+            Bind::Block => ", a block of threads each",
+            Bind::Thread => ", the threads of the block in turn",
         };
         let combined = all.combined.iter().map(|one| {
             let scan = if one.is_scan { "scan " } else { "" };
@@ -149,6 +157,7 @@ impl Nest {
                     let count = match self.variables[*variable].spread {
                         Spread::One => String::new(),
                         Spread::Columns(n) | Spread::Side(n) => format!("{n} of "),
+                        Spread::Threads(n) => format!("shared by {n} threads, "),
                     };
                     let (name, value) = (&self.variables[*variable].name, term.as_ref().map(|term| self.term(term)));
                     let value = value.map_or(String::new(), |value| format!(" = {value}"));
@@ -169,6 +178,12 @@ impl Nest {
             Stmt::Turn { number, .. } => (format!("in phase {number} of the launch, and then the next row"), ""),
             Stmt::Once { number, .. } => (format!("in phase {number} of the launch, by one part"), ""),
             Stmt::Leave { variable, slot } => (format!("leave {} in slot {slot}", self.variables[*variable].name), ""),
+            Stmt::Locate { accesses, at } => {
+                let names: Vec<&str> = accesses.iter().map(|&access| self.accesses[access].name.as_str()).collect();
+                let what = if *at == Axis::Elements { "element" } else { "row" };
+                (format!("locate the {what} in {}", names.join(", ")), "")
+            }
+            Stmt::Barrier => ("barrier".to_owned(), ""),
             Stmt::Scope(_) => return Vec::new(),
         };
         vec![one]
@@ -193,6 +208,7 @@ impl Nest {
             Spread::One => name.clone(),
             Spread::Columns(_) => format!("{name}[i]"),
             Spread::Side(_) => format!("{name}[r]"),
+            Spread::Threads(_) => format!("{name}[thread]"),
         }
     }
 
@@ -224,6 +240,8 @@ impl Nest {
             Origin::Variable(variable) => self.variable(variable),
             Origin::Known(known) => known.name().to_owned(),
             Origin::Found(slot, _) => format!("slot {slot}"),
+            Origin::Partner(variable) => format!("{}[thread + half]", self.variables[variable].name),
+            Origin::OfFirst(variable) => format!("{}[0]", self.variables[variable].name),
         };
         match operand.from == operand.to {
             true => name,
@@ -244,6 +262,9 @@ impl Known {
             Known::First => "first",
             Known::Line => "line",
             Known::Point => "i",
+            Known::Thread => "thread",
+            Known::Half => "half",
+            Known::Element => "element",
         }
     }
 }

@@ -56,6 +56,14 @@ pub(super) const MEAN_BY_SHARE: &str = "h + p * w";
 pub(super) const SQUARES_BY_SHARE: &str = "e - p * (p * w)";
 /// Whether an element is not what was subtracted from it.
 pub(super) const OTHER: &str = "o | (x != h)";
+/// Squares of differences from a mean that is infinite or NaN are NaN.
+pub(super) const SQUARES_OF_INFINITE: &str = "q + (a - a)";
+/// Whether an element is NaN.
+pub(super) const IS_NAN: &str = "x != x";
+/// Whether a thread is in the half that merges the states of the other one.
+pub(super) const IS_IN_HALF: &str = "t < h";
+/// Whether a thread is the first of its block.
+pub(super) const IS_FIRST_THREAD: &str = "t == 0";
 /// Whether one of several rows has such an element.
 pub(super) const ANY: &str = "g | o";
 /// A sum of blocks by their means.
@@ -110,6 +118,10 @@ const ALL: &[&str] = &[
     MEAN_BY_SHARE,
     SQUARES_BY_SHARE,
     OTHER,
+    SQUARES_OF_INFINITE,
+    IS_NAN,
+    IS_IN_HALF,
+    IS_FIRST_THREAD,
     ANY,
     BY_MEAN,
     IS_FIRST,

@@ -2,6 +2,7 @@
 //! enough and filled before it is read, no two iterations that run at once write the same element
 //! or set the same variable unless the loop combines it, and phases of a launch are alone.
 
+use super::grid_verification;
 use super::{Axis, Bind, Combined, Compute, For, Nest, Operand, Origin, Place, Scope, Spread, Stmt, Term};
 use crate::codegen::kernel::{Direction, Inner};
 use std::collections::BTreeSet;
@@ -11,6 +12,9 @@ use std::collections::BTreeSet;
 /// # Errors
 /// The loop, and the statement in it that is wrong.
 pub fn verify(nest: &Nest) -> Result<(), String> {
+    if nest.threads.is_some() {
+        return grid_verification::verify(nest);
+    }
     let mut verifier = Verifier { nest, loops: Vec::new(), known: Known::default() };
     verifier.stmts(&nest.body)
 }
@@ -50,7 +54,7 @@ struct Verifier<'n> {
 }
 
 /// The name of an axis in messages.
-fn name(axis: Axis) -> &'static str {
+pub(super) fn name(axis: Axis) -> &'static str {
     match axis {
         Axis::Tiles(_) => "tiles",
         Axis::FirstRow(_) => "tiles of the first row",
@@ -65,6 +69,8 @@ fn name(axis: Axis) -> &'static str {
         Axis::Together(_) => "lines that are taken at once",
         Axis::Parts { .. } => "parts of lines",
         Axis::Shares | Axis::SharesBefore => "parts of a row",
+        Axis::Elements => "elements",
+        Axis::Halves => "halves",
     }
 }
 
@@ -146,6 +152,7 @@ impl Verifier<'_> {
                 Some(Around { axis: Axis::Rows, .. }) if self.nest.direction == Direction::Split => self.scope(body),
                 _ => self.refuse("parts of a row would not all be in one phase of the launch"),
             },
+            Stmt::Locate { .. } | Stmt::Barrier => self.refuse("it has no blocks of threads"),
             Stmt::Leave { variable, slot } => {
                 self.uses_variable(*variable)?;
                 match (*slot < self.nest.slots, self.known.left.insert(*slot)) {
@@ -247,6 +254,7 @@ impl Verifier<'_> {
             Origin::Float(k) => k < nest.floats,
             Origin::Integer(k) => k < nest.integers,
             Origin::Constant(_) | Origin::Known(_) => true,
+            Origin::Partner(_) | Origin::OfFirst(_) => return self.refuse("it has no blocks of threads"),
             Origin::Found(slot, _) if !self.known.left.contains(&slot) => {
                 return self.refuse(&format!("slot {slot} is read before a part has left it"));
             }
@@ -275,7 +283,7 @@ impl Verifier<'_> {
         };
         // The initial values of an array are set in a loop over its elements.
         let axis = match one.spread {
-            Spread::One => None,
+            Spread::One | Spread::Threads(_) => None,
             Spread::Columns(_) => Some(Axis::Points),
             Spread::Side(_) => Some(Axis::Side),
         };

@@ -30,6 +30,7 @@ impl CpuBackend {
             let request = Request { section: &piece.section, operands: &operands, ..request };
             let mut prepared = self.prepared(request)?;
             launched += u64::from(prepared.launch()?);
+            self.note_findings(request.name, prepared.findings());
             values.extend(piece.results.iter().copied().zip(prepared.results()?));
         }
         self.count(|counts| {
@@ -57,7 +58,7 @@ impl CpuBackend {
             self.note_undivided(hopeless);
             return None;
         };
-        if !wanted.is_empty() && !self.settings.executes_nests {
+        if !wanted.is_empty() && self.settings.engine.compiles() {
             // An error is reported to each piece that needs a kernel.
             let _ = self.make(&wanted);
         }
@@ -91,7 +92,7 @@ impl CpuBackend {
             let known: Vec<Known> = piece.operands.iter().map(|value| values[value].clone()).collect();
             let (kernel, geometry) = self.settled_for(&piece.section, request.name, &known, request.release).ok()?;
             values.extend(piece.results.iter().copied().zip(results(&kernel, &geometry, &known)));
-            wanted.push(Wanted::new(kernel, geometry.traversal));
+            wanted.push(Wanted::new(kernel, geometry.traversal, self.target()).ok()?);
         }
         Some(wanted)
     }

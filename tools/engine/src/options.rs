@@ -4,6 +4,7 @@
 use jitopt_core::codegen::kernel_plan::PlanFile;
 use jitopt_core::interpreter::Release;
 use jitopt_core::interpreter::generator::Style;
+use jitopt_core::runtime::Engine;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -92,10 +93,8 @@ pub struct Semantics {
 /// What runs fusion groups.
 #[derive(Clone, Debug, Default)]
 pub struct BackendOptions {
-    /// Runs groups as kernels compiled from C; otherwise the interpreter runs them.
-    pub kernels: bool,
-    /// Executes the loops of kernels without compiling them.
-    pub executes_nests: bool,
+    /// How groups run as kernels; the interpreter runs them, if absent.
+    pub engine: Option<Engine>,
     /// Neither reads nor writes the cache of compiled kernels.
     pub no_cache: bool,
     /// Threads per kernel; the number of processors, if absent.

@@ -1,9 +1,9 @@
-//! `--backend=cpu`: fusion groups as compiled kernels, and the messages about them.
+//! `--backend`: fusion groups as kernels, and the messages about them.
 
 use crate::Workspace;
-use crate::error::{Error, refuse};
+use crate::error::{Error, Kind, refuse};
 use crate::options::BackendOptions;
-use jitopt_core::runtime::{CpuBackend, Settings};
+use jitopt_core::runtime::{CpuBackend, Engine, Settings};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -23,17 +23,18 @@ pub(crate) fn in_environment(args: &BackendOptions, env: &BTreeMap<String, Strin
     let cache = (!args.no_cache).then(|| cache_folder(variable)).flatten();
     let (compiler, cc, threads) = (variable("JITOPT_CC"), variable("CC"), args.threads.map(|n| n as usize));
     let plans = args.plans.clone();
-    let settings =
-        Settings { compiler, cc, cache, threads, plans, executes_nests: args.executes_nests, ..Settings::default() };
-    args.kernels.then(|| CpuBackend::new(settings))
+    let settings = |engine| Settings { compiler, cc, cache, threads, plans, engine, ..Settings::default() };
+    args.engine.map(|engine| CpuBackend::new(settings(engine)))
 }
 
 /// Refuses plans that are not legal for the kernels that ran, and names those that no kernel used.
+/// What was wrong in launches that were checked is a failure, too.
 pub(crate) fn refuse_plans(backend: Option<&CpuBackend>, workspace: &mut Workspace<'_>) -> Result<(), Error> {
     let Some(backend) = backend else { return Ok(()) };
     if let Some(why) = backend.refused_plans().first() {
         return refuse(format_args!("--plan: {why}"));
     }
+    refuse_findings(backend)?;
     for group in backend.unused_plans() {
         workspace.warn(format!("--plan: no kernel of the group of {group} was launched"));
     }
@@ -46,13 +47,16 @@ pub(crate) fn refuse_plans(backend: Option<&CpuBackend>, workspace: &mut Workspa
 /// Names the flag, and why it has no effect.
 pub fn refuse_idle(args: &BackendOptions) -> Result<(), Error> {
     match args {
-        BackendOptions { executes_nests: true, no_cache: true, .. } => {
+        BackendOptions { engine: Some(Engine::Nests), no_cache: true, .. } => {
             refuse("--no-cache: nothing is compiled with --backend=nest")
         }
-        BackendOptions { executes_nests: true, threads: Some(_), .. } => {
+        BackendOptions { engine: Some(Engine::Nests), threads: Some(_), .. } => {
             refuse("--threads: nests are executed by one thread")
         }
-        BackendOptions { kernels: true, .. } => Ok(()),
+        BackendOptions { engine: Some(engine), threads: Some(_), .. } if !engine.has_workers() => {
+            refuse("--threads: blocks of threads are emulated by one thread")
+        }
+        BackendOptions { engine: Some(_), .. } => Ok(()),
         BackendOptions { no_cache: true, .. } => refuse("--no-cache: kernels are only compiled with --backend=cpu"),
         BackendOptions { threads: Some(_), .. } => {
             refuse("--threads: it sets the threads of kernels; add --backend=cpu")
@@ -68,6 +72,17 @@ fn cache_folder(variable: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
     let usual = || variable("XDG_CACHE_HOME").map(|folder| PathBuf::from(folder).join("jitopt"));
     let at_home = || variable("HOME").map(|folder| PathBuf::from(folder).join(".cache/jitopt"));
     asked_for.or_else(usual).or_else(at_home)
+}
+
+/// A failure if something was wrong in launches whose accesses of memory were checked.
+///
+/// # Errors
+/// What was wrong, with the IR lines.
+pub fn refuse_findings(backend: &CpuBackend) -> Result<(), Error> {
+    match &backend.findings()[..] {
+        [] => Ok(()),
+        all => Err(Error::new(Kind::Bug, format!("--backend={}: {}", backend.name(), all.join("\n  ")))),
+    }
 }
 
 /// Reports groups that the interpreter ran.

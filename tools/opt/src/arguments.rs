@@ -229,11 +229,11 @@ pub(crate) struct OutputArgs {
     #[arg(long, value_name = "VERSION", require_equals = true)]
     pub(crate) print_as: Option<Release>,
     /// Output format: the IR, TorchScript source as PyTorch's `.code`, register-machine code, a
-    /// Graphviz drawing, the kernels of fusion groups in C or as loops of no target, how each is
+    /// Graphviz drawing, the kernels of fusion groups in C or CUDA, their loops, how each is
     /// scheduled (for `run --plan`), the fusion candidates with their savings as JSON, or the
     /// origin of each type: declared, inferred, guarded or profiled
     #[arg(long, value_name = "FORM", default_value = "ir", require_equals = true)]
-    #[arg(value_parser = PossibleValuesParser::new(["ir", "python", "code", "dot", "c", "nest", "plan", "fusion-candidates", "types"]))]
+    #[arg(value_parser = PossibleValuesParser::new(["ir", "python", "code", "dot", "c", "nest", "plan", "cuda", "cuda-nest", "cuda-plan", "fusion-candidates", "types"]))]
     pub(crate) emit: String,
     /// Annotate each node that writes to memory with a comment: what it writes, and which values
     /// observe it. The comments do not affect parsing
@@ -483,11 +483,12 @@ pub(crate) struct RunSemantics {
 /// Backend for fusion groups.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct BackendArgs {
-    /// Backend for fusion groups: the interpreter, kernels compiled from C, or the loops of kernels
-    /// executed without a compiler. JITOPT_CC or CC names the compiler, JITOPT_CACHE the directory
+    /// Backend for fusion groups: the interpreter, kernels compiled from C, the loops of kernels
+    /// executed without a compiler, or kernels in CUDA whose blocks of threads the processor
+    /// emulates, with each access of memory checked or without. JITOPT_CC or CC names the compiler, JITOPT_CACHE the directory
     /// of compiled kernels
     #[arg(long, value_name = "WHO", default_value = "interp", require_equals = true)]
-    #[arg(value_parser = PossibleValuesParser::new(["interp", "cpu", "nest"]))]
+    #[arg(value_parser = PossibleValuesParser::new(["interp", "cpu", "nest", "cuda-emulated", "cuda-checked"]))]
     pub(crate) backend: String,
     /// Neither read nor write the cache of compiled kernels
     #[arg(long)]

@@ -69,6 +69,7 @@ fn validate(args: &ValidateArgs, world: &mut World<'_>) -> Result<i32, Error> {
     }
     if let Some(backend) = backend {
         processor::note_of_launches(&backend, &mut world.workspace());
+        processor::refuse_findings(&backend)?;
     }
     Ok(code)
 }

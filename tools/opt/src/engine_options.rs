@@ -2,6 +2,7 @@
 
 use crate::arguments::{BackendArgs, BenchArgs, GateArgs, JudgeArgs, RunArgs};
 use jitopt_core::interpreter::generator::Style;
+use jitopt_core::runtime::Engine;
 use jitopt_engine::{BackendOptions, Checks, GateOptions, JudgeOptions, RunOptions, Semantics, Values};
 
 impl RunArgs {
@@ -54,8 +55,7 @@ impl BackendArgs {
 
     pub(crate) fn options(&self) -> BackendOptions {
         BackendOptions {
-            kernels: self.has_kernels(),
-            executes_nests: self.backend == "nest",
+            engine: Engine::named(&self.backend),
             no_cache: self.no_cache,
             threads: self.threads,
             plans: None,
@@ -97,8 +97,7 @@ impl BenchArgs {
     /// The backend of the groups; compiled kernels by default.
     pub(crate) fn backend(&self) -> BackendOptions {
         BackendOptions {
-            kernels: self.backend == "cpu",
-            executes_nests: false,
+            engine: Engine::named(&self.backend),
             no_cache: self.no_cache,
             threads: self.threads,
             plans: None,

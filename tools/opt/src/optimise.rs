@@ -5,7 +5,7 @@ use crate::exit::refuse;
 use crate::reproducers::{self, Reproducer};
 use crate::{World, batch, caching, cmd_validate, exit};
 use jitopt_core::analysis::{AliasDb, mutations};
-use jitopt_core::codegen::whole_graph;
+use jitopt_core::codegen::{target, whole_graph};
 use jitopt_core::interpreter::Release;
 use jitopt_core::interpreter::profile::Profile;
 use jitopt_core::interpreter::specialization::Detail;
@@ -412,9 +412,9 @@ fn one_graph(cli: &Cli, plan: &Plan, name: &str, mut graph: Graph, outcome: &mut
         "dot" => dot(&graph).into_bytes(),
         "types" => type_origins(&graph).into_bytes(),
         "fusion-candidates" => format!("{:#}\n", fuser::candidates(&graph)).into_bytes(),
-        "c" => of_kernels(name, &graph, whole_graph::unit, outcome).into_bytes(),
-        "nest" => of_kernels(name, &graph, whole_graph::nests, outcome).into_bytes(),
-        "plan" => of_kernels(name, &graph, whole_graph::plans, outcome).into_bytes(),
+        form @ ("c" | "nest" | "plan" | "cuda" | "cuda-nest" | "cuda-plan") => {
+            of_kernels(name, &graph, form, outcome).into_bytes()
+        }
         "python" => match source(name, &graph, outcome) {
             Some(text) => text.into_bytes(),
             None => return,
@@ -428,12 +428,9 @@ fn one_graph(cli: &Cli, plan: &Plan, name: &str, mut graph: Graph, outcome: &mut
     outcome.stdout.extend(printed);
 }
 
-/// A text about the kernels of a graph.
-type OfKernels = fn(&Graph, Option<Release>) -> whole_graph::Unit;
-
 /// A text about the kernels of a graph; warns of groups without a kernel.
-fn of_kernels(name: &str, graph: &Graph, text: OfKernels, outcome: &mut Outcome) -> String {
-    let unit = text(graph, None);
+fn of_kernels(name: &str, graph: &Graph, form: &str, outcome: &mut Outcome) -> String {
+    let unit = target::form(form).map(|form| whole_graph::text(graph, None, form)).unwrap_or_default();
     for (group, why) in &unit.refused {
         outcome.say(&format!("warning: {name}: {group} has no kernel: {why}"));
     }

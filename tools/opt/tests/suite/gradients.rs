@@ -15,7 +15,7 @@ use jitopt_core::interpreter::comparison::{Tolerance, differences};
 use jitopt_core::interpreter::description::{self, Described, Description};
 use jitopt_core::interpreter::files::{Tensors, read_safetensors};
 use jitopt_core::interpreter::{IValue, Release};
-use jitopt_core::runtime::CpuBackend;
+use jitopt_core::runtime::{CpuBackend, Engine};
 use jitopt_engine::{BackendOptions, Error, GradientRun, Program, Run, RunOptions, Semantics, Workspace, judging};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -71,8 +71,7 @@ impl Case<'_> {
     fn compare(&self, way: &Way<'_>) -> Result<u64, String> {
         let (torch, f64) = (Some(self.release()), way.in_doubles);
         let backend = BackendOptions {
-            kernels: way.by_kernels,
-            executes_nests: false,
+            engine: way.by_kernels.then_some(Engine::Compiled),
             no_cache: true,
             threads: Some(1),
             plans: None,

@@ -18,6 +18,9 @@
 //! the test's: so of twenty units, one is compiled as by `jitopt run`, one for AVX2 and one for
 //! baseline x86-64 processors, the others without vectors.
 //!
+//! A hundred groups also run as blocks of threads that are emulated, half of them with each access
+//! of memory checked; `JITOPT_EMULATED_GROUPS=10000` sets the number.
+//!
 //! `JITOPT_GROUPS=100000` sets the number of groups, `JITOPT_GROUPS=500-600` a range of seeds; the
 //! default is 1500 groups. `JITOPT_GROUPS_VECTORS=1` vectorises all units. If the compiler has
 //! AddressSanitizer, kernels run under it with its library preloaded:
@@ -39,7 +42,7 @@ use jitopt_core::interpreter::{Environment, IValue, Machine, Release};
 use jitopt_core::ir::Graph;
 use jitopt_core::ops::rows::{Row, rows};
 use jitopt_core::runtime::backend::{Counts, Request};
-use jitopt_core::runtime::{CpuBackend, Settings};
+use jitopt_core::runtime::{CpuBackend, Engine, Settings};
 use jitopt_core::tensor::{DType, Precision, Tensor};
 use jitopt_core::text::{ParseOptions, parse};
 use jitopt_core::types::era::Era;
@@ -667,6 +670,54 @@ struct Checked {
     reasons: Vec<String>,
 }
 
+/// The group of a seed.
+fn parsed(&seed: &u64) -> (u64, Graph, Group) {
+    let group = group(seed);
+    let parsed = parse(group.text.as_bytes(), ParseOptions::of(Release::of(group.era)));
+    (seed, parsed.expect("random groups are graphs").graph, group)
+}
+
+/// Compiles groups as one unit.
+fn compile_all(groups: &[(u64, Graph, Group)], backend: &CpuBackend) {
+    let requests = groups.iter().map(|(_, graph, group)| {
+        let node = graph.nodes(graph.root()).next().expect("there is a group");
+        Request {
+            section: graph.subgraph(node).expect("groups have sections"),
+            name: graph.kind(node).as_str(),
+            operands: &group.inputs,
+            release: (Release::of(graph.era).0, Release::of(graph.era).1),
+        }
+    });
+    backend.compile_together(&requests.collect::<Vec<_>>());
+}
+
+/// Groups as blocks of threads that are emulated: against the interpreter, and where nothing is
+/// reduced bit by bit against kernels of the processor. Returns what is wrong, how many ran, and
+/// how many have the same bits.
+fn check_emulated(seeds: &[u64], engine: Engine) -> (Vec<String>, u64, u64) {
+    let cc = Some(std::env::var("CC").unwrap_or("cc".to_owned()));
+    let settings = Settings { cc, guarded: true, scalar: true, threads: Some(1), ..Settings::default() };
+    let emulated = Rc::new(CpuBackend::new(Settings { engine, ..settings.clone() }));
+    let compiled = CpuBackend::new(settings);
+    let groups: Vec<(u64, Graph, Group)> = seeds.iter().map(parsed).collect();
+    compile_all(&groups, &emulated);
+    compile_all(&groups, &compiled);
+    let (mut wrong, mut same) = (Vec::new(), 0);
+    for (seed, graph, group) in &groups {
+        let checked = check(*seed, graph, group, &emulated);
+        wrong.extend(checked.wrong);
+        if group.reduces {
+            continue;
+        }
+        match same_bits(graph, &group.inputs, &compiled, &emulated) {
+            Ok(ran) => same += u64::from(ran),
+            Err(why) => wrong.push(format!("seed {seed}: {why}\n{}", group.text)),
+        }
+    }
+    wrong.extend(emulated.findings());
+    (wrong, emulated.counts().launched, same)
+}
+
 /// Compiles groups together and checks each.
 fn check_together(seeds: &[u64], how: How) -> Vec<Checked> {
     let unit = seeds[0] / TOGETHER as u64;
@@ -679,22 +730,8 @@ fn check_together(seeds: &[u64], how: How) -> Vec<Checked> {
     let cc = Some(format!("{} {options}", std::env::var("CC").unwrap_or("cc".to_owned())));
     let backend =
         Rc::new(CpuBackend::new(Settings { cc, guarded: true, scalar, stream, always_threads, ..Settings::default() }));
-    let parsed = |&seed: &u64| {
-        let group = group(seed);
-        let parsed = parse(group.text.as_bytes(), ParseOptions::of(Release::of(group.era)));
-        (seed, parsed.expect("random groups are graphs").graph, group)
-    };
     let groups: Vec<(u64, Graph, Group)> = seeds.iter().map(parsed).collect();
-    let requests = groups.iter().map(|(_, graph, group)| {
-        let node = graph.nodes(graph.root()).next().expect("there is a group");
-        Request {
-            section: graph.subgraph(node).expect("groups have sections"),
-            name: graph.kind(node).as_str(),
-            operands: &group.inputs,
-            release: (Release::of(graph.era).0, Release::of(graph.era).1),
-        }
-    });
-    backend.compile_together(&requests.collect::<Vec<_>>());
+    compile_all(&groups, &backend);
     let together = backend.counts();
     // Without fused multiply-adds compiled kernels have other last digits than nests here.
     let has_own_digits = !options.contains("-march=x86-64");
@@ -766,6 +803,22 @@ fn check(seed: u64, graph: &Graph, group: &Group, backend: &Rc<CpuBackend>) -> C
     let wrong = wrong.map(|why| format!("seed {seed}{often}: {why}\n{}", group.text));
     let loosened = loosened.map(|why| (seed, format!("{why}\n{}", group.text)));
     Checked { wrong, loosened, counts, nests: 0, reduced_nests: 0, judged_nests: 0, reasons }
+}
+
+#[test]
+fn emulated_groups() {
+    let asked_for = std::env::var("JITOPT_EMULATED_GROUPS").unwrap_or("100".to_owned());
+    let seeds: Vec<u64> = (0..asked_for.parse().expect("a number")).collect();
+    let units: Vec<(usize, &[u64])> = seeds.chunks(TOGETHER).enumerate().collect();
+    let engine = |unit: usize| if unit.is_multiple_of(2) { Engine::Checked } else { Engine::Emulated };
+    let checked = parallel::each(&units, |(unit, seeds)| check_emulated(seeds, engine(*unit)));
+    let wrong: Vec<&String> = checked.iter().flat_map(|unit| &unit.0).collect();
+    let (launched, same) = checked.iter().fold((0, 0), |all, unit| (all.0 + unit.1, all.1 + unit.2));
+    println!("{} groups, {launched} launches, {same} with the bits of the processor's kernels", seeds.len());
+    let shown: Vec<&str> = wrong.iter().take(10).map(|text| text.as_str()).collect();
+    assert!(wrong.is_empty(), "{} of {} are wrong\n{}", wrong.len(), seeds.len(), shown.join("\n"));
+    assert!(launched * 2 > seeds.len() as u64, "hardly a group runs: {launched}");
+    assert!(same * 4 > seeds.len() as u64, "hardly a group has the bits of the processor: {same}");
 }
 
 #[test]

@@ -2,12 +2,12 @@
 
 use jitopt_core::interpreter::{Environment, IValue, Machine};
 use jitopt_core::ir::Graph;
-use jitopt_core::runtime::{CpuBackend, Settings};
+use jitopt_core::runtime::{CpuBackend, Engine, Settings};
 
 /// A backend that executes nests. Rows have as many parts as those of compiled kernels.
 pub(crate) fn executor(always_threads: Option<usize>) -> CpuBackend {
     let threads = std::thread::available_parallelism().ok().map(|n| n.get());
-    CpuBackend::new(Settings { executes_nests: true, guarded: true, threads, always_threads, ..Settings::default() })
+    CpuBackend::new(Settings { engine: Engine::Nests, guarded: true, threads, always_threads, ..Settings::default() })
 }
 
 /// Whether a nest ran.

@@ -1,0 +1,148 @@
+//! Expressions of nests in C: what every printer of a language like C has in common.
+//!
+//! A printer says how its places, variables and numbers of loops are spelled; how these become
+//! expressions is here, once. So a value is computed by the same operations on every target, and
+//! pointwise results have the same bits.
+//!
+//! ```text
+//! Let { value: %y, Apply { "a + b" of v_x, 0.5 } }     v_x + 0.5f
+//! Set { variable: a_s, "a + x" of a_s, v_x }           a_s += v_x
+//! ```
+
+use super::c_spelling::{applied, converted, literal, narrowed, value_type, widened};
+use super::expression::{Binary, Expr, Expression};
+use super::nest::{Compute, Known, Nest, Operand, Origin, Place, Term};
+use crate::tensor::{DType, Scalar};
+
+/// Bytes of a slot of the state that parts of split rows leave.
+pub(super) const SLOT: usize = 8;
+
+/// How a printer spells a nest.
+pub(super) trait Spelling {
+    /// The nest.
+    fn nest(&self) -> &Nest;
+
+    /// A variable, as an element of its array where there are several.
+    fn variable(&self, variable: usize) -> String;
+
+    /// An element of memory.
+    fn place(&self, place: Place) -> String;
+
+    /// A number that loops know.
+    fn known(&self, known: Known) -> &'static str;
+
+    /// A variable of another thread of the block, where a target has threads.
+    fn of_thread(&self, origin: Origin) -> String {
+        let _ = origin;
+        String::new()
+    }
+
+    /// A term.
+    fn term(&self, term: &Term) -> String {
+        self.expression(&term.formula.expr, term)
+    }
+
+    /// A part of a term.
+    fn expression(&self, expr: &Expr, term: &Term) -> String {
+        let leaf = |leaf: &Expr| match leaf {
+            Expr::Integer(n) => n.to_string(),
+            Expr::Float(x) => literal(Scalar::Float(*x), DType::Double),
+            Expr::Typed(number) => number.spelled(),
+            other => {
+                let found = term.operands.iter().find(|(own, _)| other.letter() == Some(*own));
+                found.map_or(String::new(), |(_, operand)| self.operand(operand))
+            }
+        };
+        let suffix = if term.ty == "float" { "f" } else { "" };
+        expr.print(&leaf, &|function| format!("jo_{}{suffix}", function.name))
+    }
+
+    /// What a value is computed from.
+    fn compute(&self, value: usize, compute: &Compute) -> String {
+        match compute {
+            Compute::Load(place @ Place::Access(at)) if self.nest().accesses[*at].is_written => self.place(*place),
+            Compute::Load(place @ Place::Access(at)) => widened(&self.place(*place), self.nest().accesses[*at].dtype),
+            Compute::Load(place) => self.place(*place),
+            Compute::Apply { formula, computed, operands, rounded } => {
+                let text = self.formula(formula, (*computed, self.nest().values[value].dtype), operands);
+                rounded_to(text, *rounded)
+            }
+            Compute::Finish { term, rounded } => {
+                let ty = value_type(self.nest().values[value].dtype);
+                rounded_to(format!("({ty})({})", self.term(term)), *rounded)
+            }
+        }
+    }
+
+    /// A formula in its types.
+    fn formula(&self, formula: &Expression, types: (DType, DType), operands: &[(char, Operand)]) -> String {
+        let operand = |letter: char| {
+            let found = operands.iter().find(|(own, _)| *own == letter);
+            found.map_or(String::new(), |(_, operand)| self.operand(operand))
+        };
+        applied(formula, types, &operand)
+    }
+
+    /// A value as an expression, constants as numbers of a type.
+    fn origin(&self, origin: Origin, dtype: DType) -> String {
+        match origin {
+            Origin::Value(value) => self.nest().values[value].name.clone(),
+            Origin::Constant(scalar) => literal(scalar, dtype),
+            Origin::Float(k) => format!("float{k}"),
+            Origin::Integer(k) => format!("integer{k}"),
+            Origin::Variable(variable) => self.variable(variable),
+            Origin::Known(known) => self.known(known).to_owned(),
+            Origin::Partner(_) | Origin::OfFirst(_) => self.of_thread(origin),
+            Origin::Found(slot, ty) => format!("*(const {ty} *)(of + {})", SLOT * slot),
+        }
+    }
+
+    /// An operand of a formula: constants are numbers of the type that it is read in.
+    fn operand(&self, operand: &Operand) -> String {
+        match operand.origin {
+            Origin::Constant(scalar) => literal(scalar, operand.to),
+            origin => converted(&self.origin(origin, operand.from), operand.from, operand.to),
+        }
+    }
+
+    /// What is written to a place.
+    fn stored(&self, to: Place, operand: &Operand) -> String {
+        let value = converted(&self.origin(operand.origin, operand.from), operand.from, operand.to);
+        match to {
+            Place::Access(at) => narrowed(value, self.nest().accesses[at].dtype),
+            Place::Buffer(_) => value,
+        }
+    }
+
+    /// The operand that a variable gets and the operator of C that takes it there, where its new
+    /// value begins with the variable itself: `a_s += v_x`.
+    fn updated<'t>(&self, variable: usize, term: &'t Term) -> Option<(&'static str, &'t Expr)> {
+        let is_own = |part: &Expr| {
+            let found = part.letter().and_then(|letter| term.operands.iter().find(|(other, _)| *other == letter));
+            found.is_some_and(|(_, operand)| operand.origin == Origin::Variable(variable))
+        };
+        match &term.formula.expr {
+            Expr::Binary(operator @ (Binary::Plus | Binary::Times | Binary::Or), two) if is_own(&two[0]) => {
+                Some((operator.spelling(), &two[1]))
+            }
+            _ => None,
+        }
+    }
+
+    /// Sets a variable, with the operator of C that does so where it begins with the variable.
+    fn set(&self, variable: usize, term: &Term) -> String {
+        let own = self.variable(variable);
+        match self.updated(variable, term) {
+            Some((operator, rest)) => format!("{own} {operator}= {};", self.expression(rest, term)),
+            None => format!("{own} = {};", self.term(term)),
+        }
+    }
+}
+
+/// A value, rounded as if it were written to memory.
+fn rounded_to(text: String, rounded: Option<DType>) -> String {
+    match rounded {
+        Some(dtype) => converted(&format!("({text})"), DType::Float, dtype),
+        None => text,
+    }
+}

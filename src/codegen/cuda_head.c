@@ -1,0 +1,46 @@
+// Kernels for blocks of threads, in the part of CUDA C that is also C: NVRTC and clang compile this
+// text for GPUs; with JO_EMULATED, a C compiler does for the processor (runtime/emulation.c).
+typedef signed char i8;
+typedef unsigned char u8;
+typedef short i16;
+typedef unsigned short u16;
+typedef int i32;
+typedef unsigned int u32;
+typedef long long i64;
+typedef unsigned long long u64;
+// Positions in memory and in the iteration space. A launch that needs more bits is refused.
+typedef u32 jo_index;
+// A launch; runtime/emulated_launch.rs says what each field means.
+typedef struct {
+    char *data[32];
+    double floats[8];
+    i64 integers[8];
+    i32 rank, kept;
+    jo_index rows, count;
+    jo_index shape[8], strides[32][8];
+} jo_launch;
+#if defined JO_EMULATED
+#define JO static inline __attribute__((always_inline, unused))
+#define JO_KERNEL(name, threads) static void name(const jo_launch *const jo_now)
+#define launch (*jo_now)
+#else
+#define JO static __device__ __forceinline__
+#define JO_KERNEL(name, threads) extern "C" __global__ void __launch_bounds__(threads) name(const jo_launch launch)
+#define JO_THREAD threadIdx.x
+#define JO_BLOCK blockIdx.x
+#define JO_BLOCKS gridDim.x
+#define JO_BARRIER() __syncthreads()
+#define JO_SHARED(type, name, count) __shared__ type name[count]
+#define JO_GET(memory, at) (memory)[at]
+#define JO_PUT(memory, at, value) (memory)[at] = (value)
+#define __FMA__ 1
+#define __builtin_fmaf fmaf
+#define __builtin_fma fma
+#define __builtin_sqrtf sqrtf
+#define __builtin_sqrt sqrt
+#define __builtin_inff() __int_as_float(0x7f800000)
+#define __builtin_inf() __longlong_as_double(0x7ff0000000000000LL)
+#define __builtin_nanf(text) __int_as_float(0x7fc00000)
+#define __builtin_nan(text) __longlong_as_double(0x7ff8000000000000LL)
+#define __builtin_constant_p(x) 0
+#endif

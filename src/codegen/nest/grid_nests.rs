@@ -1,0 +1,283 @@
+//! Nests of blocks of threads: rows by threads or by blocks, as the plan says.
+//!
+//! A point of a kernel without reductions is a row without elements, which a thread computes.
+//! Interleaved rows go to a thread each as well: neighbouring threads read neighbouring elements.
+//! Rows along memory go to a block each. Its threads take elements in turn, each into a state of
+//! its own; the states are merged in shared memory, half of them into the other half until one is
+//! left, which all threads read:
+//!
+//! ```text
+//! for each row, a block of threads each
+//!   locate the row in in0, out0
+//!   variable a_s = 0
+//!   for each element of the row, the threads of the block in turn
+//!     locate the element in in0
+//!     a_s = a_s + v_x                              # %s : Float(*) = aten::sum(%x, …)
+//!   all_a_s[thread] = a_s
+//!   barrier
+//!   for each half of the threads
+//!     if thread < half: all_a_s[thread] = all_a_s[thread] + all_a_s[thread + half]
+//!     barrier
+//!   a_s = all_a_s[0]
+//!   barrier                                        the next row writes all_a_s again
+//!   if thread == 0: out0[0] = v_s
+//! ```
+//!
+//! The order in which elements are combined follows from the number of threads and the sizes, so
+//! that results are the same on every device. Variances and indices of extrema have no step of
+//! their own: an element goes in as the state of a row of one element.
+
+use super::build::{Builder, beside, constant, copy, known, plain, term};
+use super::row_nests::over_state;
+use super::state_rules::{IS_FIRST_THREAD, IS_IN_HALF, IS_NAN, SQUARES_OF_INFINITE};
+use super::{Axis, Bind, Compute, For, Known, Operand, Origin, Spread, Stmt};
+use crate::codegen::kernel::{Direction, Source};
+use crate::codegen::kernel_plan::{Grid, RowsBy};
+use crate::codegen::monoid::Monoid;
+use crate::codegen::schedule::{Aim, source_of};
+use crate::tensor::{DType, Scalar};
+use std::collections::BTreeSet;
+
+/// A number of a state.
+fn number(scalar: Scalar) -> Operand {
+    let dtype = if matches!(scalar, Scalar::Int(_)) { DType::Long } else { DType::Double };
+    Operand { origin: Origin::Constant(scalar), from: dtype, to: dtype }
+}
+
+impl Builder<'_> {
+    /// The loop over rows.
+    pub(super) fn rows_on_grid(&mut self, grid: Grid) {
+        self.nest.threads = Some(grid.threads);
+        let accesses: Vec<usize> = (0..self.kernel.accesses()).collect();
+        if self.has_points() {
+            self.nest.accesses.iter_mut().for_each(|access| access.is_of_row = true);
+        }
+        let mut body = vec![Stmt::Locate { accesses, at: Axis::Rows }];
+        let loads = (0..self.kernel.loads.len()).filter(|&k| self.is_of_row(Source::Load(k)));
+        body.extend(loads.map(|k| self.load(k)).collect::<Vec<_>>());
+        for phase in 0..self.loops.schedule.phases {
+            self.row_of_phase(phase, grid, &mut body);
+            let aims = self.loops.schedule.aims(self.kernel, self.loops.traversal, phase);
+            match aims.is_empty() {
+                true => {}
+                false if self.has_points() => self.element(phase, &aims, &mut body),
+                false => self.elements_on_grid((phase, &aims), grid, &mut body),
+            }
+        }
+        let bind = if grid.rows == RowsBy::Block { Bind::Block } else { Bind::Grid };
+        self.nest.body.push(For::over(Axis::Rows, bind, body));
+    }
+
+    /// Whether rows are single points.
+    fn has_points(&self) -> bool {
+        self.loops.traversal.direction == Direction::Points
+    }
+
+    fn is_of_row(&self, source: Source) -> bool {
+        self.loops.schedule.is_of_row(self.loops.traversal, source)
+    }
+
+    /// Steps and stores of rows in a phase. All threads of a block compute them, one stores.
+    fn row_of_phase(&mut self, phase: usize, grid: Grid, body: &mut Vec<Stmt>) {
+        let kernel = self.kernel;
+        let is_here = |source: Source| self.loops.schedule.phase(source) == phase;
+        let steps = (0..kernel.steps.len()).filter(|&i| self.loops.schedule.of_row[i] && is_here(Source::Step(i)));
+        body.extend(steps.map(|i| self.applied_on_grid(i)).collect::<Vec<_>>());
+        let writes = |&k: &usize| self.loops.traversal.writes_rows(kernel, k) && is_here(kernel.stores[k].source);
+        let mut stores = Vec::new();
+        (0..kernel.stores.len()).filter(writes).for_each(|k| self.store(k, &mut stores));
+        match grid.rows {
+            RowsBy::Block if !stores.is_empty() => {
+                let when = term(IS_FIRST_THREAD, [('t', known(Known::Thread))]);
+                body.push(Stmt::If { when, body: stores });
+            }
+            _ => body.extend(stores),
+        }
+    }
+
+    fn applied_on_grid(&self, i: usize) -> Stmt {
+        Stmt::Let { value: self.step(i), compute: self.applied(i), note: self.kernel.steps[i].line.clone() }
+    }
+
+    /// The loop over the elements of a row, with the states of its reductions.
+    fn elements_on_grid(&mut self, (phase, aims): (usize, &[Aim]), grid: Grid, body: &mut Vec<Stmt>) {
+        let reduced = |aim: &Aim| if let Aim::Reduce(k) = aim { Some(*k) } else { None };
+        let reduced: Vec<usize> = aims.iter().filter_map(reduced).collect();
+        for &k in &reduced {
+            self.begin_state(k, body);
+        }
+        let moving = (0..self.kernel.accesses()).filter(|&at| !self.nest.accesses[at].is_of_row);
+        let mut inner = vec![Stmt::Locate { accesses: moving.collect(), at: Axis::Elements }];
+        self.element(phase, aims, &mut inner);
+        let bind = if grid.rows == RowsBy::Block { Bind::Thread } else { Bind::Serial };
+        body.push(For::over(Axis::Elements, bind, inner));
+        if grid.rows == RowsBy::Block && !reduced.is_empty() {
+            self.merge_threads(&reduced, grid.threads, body);
+        }
+        for k in reduced {
+            self.finish_on_grid(k, body);
+        }
+    }
+
+    /// What is computed at one element for some aims.
+    fn element(&mut self, phase: usize, aims: &[Aim], body: &mut Vec<Stmt>) {
+        let kernel = self.kernel;
+        let mut loaded = BTreeSet::new();
+        for i in self.loops.schedule.steps(kernel, phase, aims) {
+            for input in &kernel.steps[i].inputs {
+                self.load_once(input.source, &mut loaded, body);
+            }
+            body.push(self.applied_on_grid(i));
+        }
+        for &aim in aims {
+            self.load_once(source_of(kernel, aim), &mut loaded, body);
+            match aim {
+                Aim::Store(k) => self.store(k, body),
+                Aim::Reduce(k) => self.take_element(k, body),
+                // Plans for grids keep nothing, and have no other aims.
+                _ => {}
+            }
+        }
+    }
+
+    fn load_once(&self, source: Source, loaded: &mut BTreeSet<usize>, body: &mut Vec<Stmt>) {
+        if let Source::Load(k) = source
+            && !self.is_of_row(source)
+            && loaded.insert(k)
+        {
+            body.push(self.load(k));
+        }
+    }
+
+    /// The state of a reduction, of no elements.
+    fn begin_state(&mut self, k: usize, body: &mut Vec<Stmt>) {
+        for slot in self.monoid_on_grid(k).slots {
+            let name = beside(slot.role.letter(), &self.kernel.reductions[k].name);
+            let variable = self.declared_as(name, slot.ty, Spread::One, false);
+            body.push(Stmt::Begin(vec![(variable, Some(constant(slot.initial)))]));
+        }
+    }
+
+    /// Extrema note NaN in a slot of their own, as they do along rows of processors.
+    fn monoid_on_grid(&self, k: usize) -> Monoid {
+        Monoid::of(&self.kernel.reductions[k], true)
+    }
+
+    /// Takes an element into the state: by the step of the monoid, or as the state of a row of one
+    /// element.
+    fn take_element(&mut self, k: usize, body: &mut Vec<Stmt>) {
+        let (mut monoid, reduction) = (self.monoid_on_grid(k), &self.kernel.reductions[k]);
+        if reduction.op.varies() {
+            // Other states may be empty, an element is not.
+            monoid.when = None;
+        }
+        let (name, element) = (reduction.name.clone(), self.input(&reduction.input));
+        let mut is_nan = None;
+        if monoid.step.is_empty() && monoid.slot('n').is_some() {
+            let variable = self.declared_as(beside('o', &name), "int", Spread::One, true);
+            body.push(Stmt::Begin(vec![(variable, Some(term(IS_NAN, [('x', element)])))]));
+            is_nan = Some(plain(Origin::Variable(variable)));
+        }
+        let operand = |builder: &Builder<'_>, letter: char| match letter {
+            'x' | 'A' => Some(element),
+            'K' => Some(number(Scalar::Int(1))),
+            'Q' => Some(number(Scalar::Int(0))),
+            'J' => Some(known(Known::Element)),
+            'N' => is_nan,
+            other => Some(builder.of(other, &name)),
+        };
+        let first = body.len();
+        self.combine((&monoid, k), &operand, body);
+        body[first..].iter_mut().for_each(|stmt| note(stmt, &self.kernel.reductions[k].line));
+    }
+
+    /// The statements that change a state by an element or by another state.
+    fn combine(
+        &mut self,
+        (monoid, k): (&Monoid, usize),
+        operand: &dyn Fn(&Builder<'_>, char) -> Option<Operand>,
+        body: &mut Vec<Stmt>,
+    ) {
+        let is_step = !monoid.step.is_empty() && operand(self, 'x').is_some();
+        let updates = if is_step { monoid.step } else { monoid.merge };
+        let statements = updates.iter().map(|&update| self.update((monoid, k), update, operand)).collect();
+        match monoid.when.filter(|_| !is_step) {
+            Some(when) => {
+                let ty = monoid.slots.first().map_or("double", |slot| slot.ty);
+                let when = over_state(when, ty, &|letter| operand(self, letter));
+                body.push(Stmt::If { when, body: statements });
+            }
+            None => body.extend(statements),
+        }
+    }
+
+    /// Merges the states of the threads of a block; all threads then have what the row has.
+    fn merge_threads(&mut self, reduced: &[usize], threads: usize, body: &mut Vec<Stmt>) {
+        let (mut left, mut merged, mut taken) = (Vec::new(), Vec::new(), Vec::new());
+        for &k in reduced {
+            let (monoid, name) = (self.monoid_on_grid(k), self.kernel.reductions[k].name.clone());
+            for slot in &monoid.slots {
+                let own = beside(slot.role.letter(), &name);
+                let shared = self.declared_as(format!("all_{own}"), slot.ty, Spread::Threads(threads), false);
+                let own = self.names[&own];
+                body.push(Stmt::Begin(vec![(shared, None)]));
+                let note = &self.kernel.reductions[k].line;
+                let set =
+                    |variable: usize, from: Origin| Stmt::Set { variable, term: copy(plain(from)), note: note.clone() };
+                left.push(set(shared, Origin::Variable(own)));
+                taken.push(set(own, Origin::OfFirst(shared)));
+            }
+            let operand = |builder: &Builder<'_>, letter: char| {
+                let own = builder.names.get(&format!("all_{}", beside(letter.to_ascii_lowercase(), &name)));
+                match (letter, own) {
+                    ('x', _) => None,
+                    (letter, Some(&shared)) if letter.is_uppercase() => Some(plain(Origin::Partner(shared))),
+                    (_, Some(&shared)) => Some(plain(Origin::Variable(shared))),
+                    (letter, None) => Some(builder.of(letter, &name)),
+                }
+            };
+            let first = merged.len();
+            self.combine((&monoid, k), &operand, &mut merged);
+            merged[first..].iter_mut().for_each(|stmt| note(stmt, &self.kernel.reductions[k].line));
+        }
+        body.extend(left);
+        body.push(Stmt::Barrier);
+        let when = term(IS_IN_HALF, [('t', known(Known::Thread)), ('h', known(Known::Half))]);
+        let halves = vec![Stmt::If { when, body: merged }, Stmt::Barrier];
+        body.push(For::over(Axis::Halves, Bind::Serial, halves));
+        body.extend(taken);
+        // The next row, or the next phase, writes these arrays again.
+        body.push(Stmt::Barrier);
+    }
+
+    /// What has been reduced, as a value of the row.
+    fn finish_on_grid(&mut self, k: usize, body: &mut Vec<Stmt>) {
+        let (monoid, reduction) = (self.monoid_on_grid(k), &self.kernel.reductions[k]);
+        if reduction.op.varies() {
+            // An infinite element that came last has only made the squares infinite.
+            let operands = [('q', self.of('q', &reduction.name)), ('a', self.of('a', &reduction.name))];
+            let variable = self.variable('q', &reduction.name);
+            let note = reduction.line.clone();
+            body.push(Stmt::Set { variable, term: term(SQUARES_OF_INFINITE, operands), note });
+        }
+        let operand = |letter: char| match letter {
+            'c' => Some(known(Known::Count)),
+            'v' => Some(number(Scalar::Float(reduction.correction))),
+            'z' => Some(number(Scalar::Float(f64::NAN))),
+            other => Some(self.of(other, &reduction.name)),
+        };
+        let ty = monoid.slots.first().map_or("double", |slot| slot.ty);
+        let term = over_state(monoid.finish, ty, &operand);
+        let compute = Compute::Finish { term, rounded: self.rounded(reduction.out, Source::Reduced(k)) };
+        body.push(Stmt::Let { value: self.reduced(k), compute, note: reduction.line.clone() });
+    }
+}
+
+/// Puts an IR line beside the statements that set variables.
+fn note(stmt: &mut Stmt, line: &str) {
+    match stmt {
+        Stmt::Set { note, .. } => line.clone_into(note),
+        Stmt::If { body, .. } => body.iter_mut().for_each(|stmt| note(stmt, line)),
+        _ => {}
+    }
+}

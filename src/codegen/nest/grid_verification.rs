@@ -1,0 +1,274 @@
+//! Checks nests of blocks of threads: what [`super::verification`] checks of those of processors,
+//! and that threads agree.
+//!
+//! - Barriers are where all threads of a block come: not in loops whose iterations are shared out
+//!   to threads, nor under conditions.
+//! - Between a thread's write of shared memory and another thread's read of it is a barrier, and
+//!   between that read and the next write another one. Bodies of loops are checked twice, so that
+//!   this holds from one iteration to the next as well.
+//! - An element of a result is written by one thread: in a loop over its elements that threads
+//!   share out, or under a condition that one thread fulfils.
+
+use super::state_rules::{IS_FIRST_THREAD, IS_IN_HALF};
+use super::verification::name;
+use super::{Axis, Bind, Compute, For, Nest, Operand, Origin, Place, Spread, Stmt, Term};
+use std::collections::BTreeSet;
+
+/// Whether a nest of blocks of threads is right.
+///
+/// # Errors
+/// The loop, and the statement in it that is wrong.
+pub(super) fn verify(nest: &Nest) -> Result<(), String> {
+    let mut verifier =
+        Verifier { nest, loops: Vec::new(), conditions: Vec::new(), known: Known::default(), before: None };
+    verifier.stmts(&nest.body)
+}
+
+/// What has been done before a statement.
+#[derive(Clone, Debug, Default)]
+struct Known {
+    values: BTreeSet<usize>,
+    begun: BTreeSet<usize>,
+    set: BTreeSet<usize>,
+    /// Accesses that are located, at a row and at an element of it.
+    at_row: BTreeSet<usize>,
+    at_element: BTreeSet<usize>,
+    /// Shared variables that were written, and those that other threads have read, since the last
+    /// barrier.
+    unsettled: BTreeSet<usize>,
+    awaited: BTreeSet<usize>,
+}
+
+struct Verifier<'n> {
+    nest: &'n Nest,
+    /// The loops around a statement.
+    loops: Vec<(Axis, Bind)>,
+    /// The conditions around a statement, as text.
+    conditions: Vec<&'static str>,
+    known: Known,
+    /// In a half: the shared variables that were written, and that others had read, before it.
+    before: Option<(BTreeSet<usize>, BTreeSet<usize>)>,
+}
+
+impl Verifier<'_> {
+    fn stmts(&mut self, stmts: &[Stmt]) -> Result<(), String> {
+        stmts.iter().try_for_each(|stmt| self.stmt(stmt))
+    }
+
+    /// A refusal that names the loop.
+    fn refuse(&self, why: &str) -> Result<(), String> {
+        match self.loops.last() {
+            Some((axis, bind)) => Err(format!("the loop over {} ({bind:?}): {why}", name(*axis))),
+            None => Err(format!("outside of loops: {why}")),
+        }
+    }
+
+    fn stmt(&mut self, stmt: &Stmt) -> Result<(), String> {
+        match stmt {
+            Stmt::For(all) => self.enter(all),
+            Stmt::If { when, body } => self.under(when, body),
+            Stmt::Scope(body) => self.scope(body),
+            Stmt::Barrier => self.barrier(),
+            Stmt::Locate { accesses, at } => self.locate(accesses, *at),
+            Stmt::Let { value, compute, .. } => {
+                match compute {
+                    Compute::Load(place) => self.loads(*place)?,
+                    Compute::Apply { operands, .. } => self.uses_all(operands)?,
+                    Compute::Finish { term, .. } => self.reads(term)?,
+                }
+                self.known.values.insert(*value);
+                Ok(())
+            }
+            Stmt::Store { to: Place::Access(at), operand, .. } => {
+                self.uses(operand)?;
+                self.stores(*at)
+            }
+            Stmt::Begin(variables) => variables.iter().try_for_each(|(variable, term)| {
+                term.iter().try_for_each(|term| self.reads(term))?;
+                self.known.begun.insert(*variable);
+                let _ = match term {
+                    Some(_) => self.known.set.insert(*variable),
+                    None => self.known.set.remove(variable),
+                };
+                Ok(())
+            }),
+            Stmt::Set { variable, term, .. } => {
+                self.reads(term)?;
+                self.sets(*variable)
+            }
+            _ => self.refuse("a statement that blocks of threads do not have"),
+        }
+    }
+
+    fn enter(&mut self, all: &For) -> Result<(), String> {
+        let outside = self.loops.is_empty();
+        let is_right = match (all.axis, all.bind) {
+            (Axis::Rows, Bind::Grid | Bind::Block) => outside,
+            (Axis::Elements, Bind::Thread) => self.is_in(Axis::Rows, Bind::Block),
+            (Axis::Elements, Bind::Serial) => self.is_in(Axis::Rows, Bind::Grid),
+            (Axis::Halves, Bind::Serial) => self.is_in(Axis::Rows, Bind::Block),
+            _ => false,
+        };
+        self.loops.push((all.axis, all.bind));
+        if !is_right || self.loops[..self.loops.len() - 1].iter().any(|outer| outer.0 == all.axis) {
+            return self.refuse("it is not bound to threads as the loops around it are");
+        }
+        self.scope(&all.body)?;
+        self.scope(&all.body)?;
+        self.loops.pop();
+        Ok(())
+    }
+
+    fn is_in(&self, axis: Axis, bind: Bind) -> bool {
+        self.loops.contains(&(axis, bind))
+    }
+
+    fn scope(&mut self, body: &[Stmt]) -> Result<(), String> {
+        let (values, begun) = (self.known.values.clone(), self.known.begun.clone());
+        let located = (self.known.at_row.clone(), self.known.at_element.clone());
+        self.stmts(body)?;
+        (self.known.values, self.known.begun) = (values, begun);
+        (self.known.at_row, self.known.at_element) = located;
+        Ok(())
+    }
+
+    /// Statements of the threads that fulfil a condition. Those of one half write what is theirs
+    /// and read what the other half has: neither waits for the other.
+    fn under(&mut self, when: &Term, body: &[Stmt]) -> Result<(), String> {
+        self.reads(when)?;
+        self.conditions.push(when.formula.text);
+        let outside = self.before.clone();
+        if when.formula.text == IS_IN_HALF {
+            self.before = Some((self.known.unsettled.clone(), self.known.awaited.clone()));
+        }
+        self.scope(body)?;
+        self.before = outside;
+        self.conditions.pop();
+        Ok(())
+    }
+
+    fn barrier(&mut self) -> Result<(), String> {
+        let is_shared_out = self.loops.iter().any(|around| matches!(around.1, Bind::Grid | Bind::Thread));
+        if is_shared_out || !self.conditions.is_empty() {
+            return self.refuse("a barrier that not all threads of a block reach");
+        }
+        self.known.unsettled.clear();
+        self.known.awaited.clear();
+        Ok(())
+    }
+
+    fn locate(&mut self, accesses: &[usize], at: Axis) -> Result<(), String> {
+        let is_there = self.loops.iter().any(|around| around.0 == at);
+        let known = if at == Axis::Elements { &mut self.known.at_element } else { &mut self.known.at_row };
+        known.extend(accesses);
+        let is_placed = at != Axis::Elements || accesses.iter().all(|access| self.known.at_row.contains(access));
+        if is_there && is_placed { Ok(()) } else { self.refuse("an access is located outside of its loop") }
+    }
+
+    fn is_located(&self, at: usize) -> bool {
+        let known = if self.nest.accesses[at].is_of_row { &self.known.at_row } else { &self.known.at_element };
+        known.contains(&at)
+    }
+
+    fn loads(&self, place: Place) -> Result<(), String> {
+        match place {
+            Place::Access(at) if self.nest.accesses[at].is_written => {
+                self.refuse(&format!("{} is read, a result", self.nest.place(place)))
+            }
+            Place::Access(at) if self.is_located(at) => Ok(()),
+            _ => self.refuse(&format!("{} is read, not located", self.nest.place(place))),
+        }
+    }
+
+    fn stores(&self, at: usize) -> Result<(), String> {
+        let (access, by_threads) = (&self.nest.accesses[at], self.is_in(Axis::Rows, Bind::Grid));
+        let by_one = match access.is_of_row {
+            true => by_threads || self.conditions.contains(&IS_FIRST_THREAD),
+            false => by_threads || self.is_in(Axis::Elements, Bind::Thread),
+        };
+        match () {
+            () if !access.is_written => self.refuse(&format!("{} is written, an operand", access.name)),
+            () if !self.is_located(at) => self.refuse(&format!("{} is written, not located", access.name)),
+            () if !by_one => self.refuse(&format!("all threads of a block write one element of {}", access.name)),
+            () => Ok(()),
+        }
+    }
+
+    fn sets(&mut self, variable: usize) -> Result<(), String> {
+        let one = &self.nest.variables[variable];
+        let is_shared = matches!(one.spread, Spread::Threads(_));
+        match () {
+            () if !self.known.begun.contains(&variable) => self.refuse(&format!("{} is set, not made", one.name)),
+            () if one.is_fixed => self.refuse(&format!("{} keeps its initial value", one.name)),
+            () if is_shared && self.is_awaited(variable) => {
+                self.refuse(&format!("no barrier is between a read of {} by other threads and this write", one.name))
+            }
+            () => {
+                self.known.set.insert(variable);
+                if is_shared {
+                    self.known.unsettled.insert(variable);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn is_awaited(&self, variable: usize) -> bool {
+        self.before.as_ref().map_or(&self.known.awaited, |before| &before.1).contains(&variable)
+    }
+
+    fn reads(&mut self, term: &Term) -> Result<(), String> {
+        let unbound = term.formula.operands.iter().find(|letter| !term.operands.iter().any(|(own, _)| own == *letter));
+        match unbound {
+            Some(letter) => self.refuse(&format!("`{}` has no {letter}", term.formula.text)),
+            None => self.uses_all(&term.operands),
+        }
+    }
+
+    fn uses_all(&mut self, operands: &[(char, Operand)]) -> Result<(), String> {
+        operands.iter().try_for_each(|(_, operand)| self.uses(operand))
+    }
+
+    fn uses(&mut self, operand: &Operand) -> Result<(), String> {
+        match operand.origin {
+            Origin::Value(value) if !self.known.values.contains(&value) => {
+                self.refuse(&format!("{} is read before it is known", self.nest.values[value].name))
+            }
+            Origin::Variable(variable) => self.uses_variable(variable),
+            Origin::Partner(variable) => match self.conditions.contains(&IS_IN_HALF) && self.is_halved() {
+                true => self.uses_other(variable),
+                false => self.refuse("the state of another half is read outside of a half"),
+            },
+            Origin::OfFirst(variable) => self.uses_other(variable),
+            Origin::Float(k) if k >= self.nest.floats => self.refuse("a number is read that the group does not have"),
+            Origin::Integer(k) if k >= self.nest.integers => {
+                self.refuse("a number is read that the group does not have")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn is_halved(&self) -> bool {
+        self.is_in(Axis::Halves, Bind::Serial)
+    }
+
+    fn uses_variable(&self, variable: usize) -> Result<(), String> {
+        let name = &self.nest.variables[variable].name;
+        match (self.known.begun.contains(&variable), self.known.set.contains(&variable)) {
+            (true, true) => Ok(()),
+            (false, _) => self.refuse(&format!("{name} is not made")),
+            (_, false) => self.refuse(&format!("{name} is read before it has a value")),
+        }
+    }
+
+    /// Reads a shared variable of another thread.
+    fn uses_other(&mut self, variable: usize) -> Result<(), String> {
+        self.uses_variable(variable)?;
+        if self.before.as_ref().map_or(&self.known.unsettled, |before| &before.0).contains(&variable) {
+            let name = &self.nest.variables[variable].name;
+            return self.refuse(&format!("no barrier is between a write of {name} and its read by other threads"));
+        }
+        self.known.awaited.insert(variable);
+        Ok(())
+    }
+}

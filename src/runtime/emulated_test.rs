@@ -1,0 +1,202 @@
+//! Emulated blocks of threads: their results, and what checks report of errors that are planted in
+//! the text of a kernel.
+
+use super::disk_cache::DiskCache;
+use super::emulated_launch::{Emulated, Operands, entry_of, source};
+use super::geometry::{Geometry, View, settle};
+use super::loading::Loaded;
+use super::toolchain;
+use super::{CpuBackend, Engine, Settings};
+use crate::codegen::kernel::Kernel;
+use crate::codegen::target::CUDA;
+use crate::codegen::whole_graph::{Planned, kernels};
+use crate::interpreter::{Environment, IValue, Machine};
+use crate::ir::Graph;
+use crate::tensor::{DType, Dims, Precision, Tensor};
+use crate::text::{ParseOptions, parse};
+use std::rc::Rc;
+
+/// Rows, and the elements of each: neither is a multiple of the threads of a block.
+const SHAPE: [i64; 2] = [5, 1000];
+/// The orders in which threads take turns.
+const ORDERS: std::ops::Range<i64> = 0..3;
+
+/// A group of one operand, `%x`, and one result, `%y`.
+fn graph(section: &str) -> Graph {
+    let text = format!(
+        "graph(%a : Float(*, *)):
+  %r : Tensor = prim::FusionGroup_0(%a)
+  return (%r)
+with prim::FusionGroup_0 = graph(%x : Float(*, *)):
+  %none : None = prim::Constant()
+  %one : int = prim::Constant[value=1]()
+  %no : bool = prim::Constant[value=0]()
+  %yes : bool = prim::Constant[value=1]()
+  %outer : int[] = prim::Constant[value=[0]]()
+  %dims : int[] = prim::Constant[value=[1]]()
+  {section}
+  return (%y)
+"
+    );
+    parse(text.as_bytes(), ParseOptions::default()).unwrap_or_else(|why| panic!("{text}\n{why:?}")).graph
+}
+
+/// Its kernel.
+fn planned(section: &str) -> Planned {
+    kernels(&graph(section), None, &CUDA).planned.remove(0)
+}
+
+/// The emulated kernel of a unit, checked.
+fn emulated(planned: &Planned, text: &str) -> Emulated {
+    let cache = DiskCache::new(None);
+    let compiler = toolchain::find((None, None), true, &cache, None).expect("there is a compiler");
+    let folder = cache.private_folder().expect("there is a folder");
+    let path = compiler.compile(&source(text, &["k".to_owned()], true), &folder.0, None);
+    let library = Rc::new(path.and_then(|path| Loaded::open(&path)).unwrap_or_else(|why| panic!("{why}\n{text}")));
+    let nest = CUDA.nest(&planned.kernel, &planned.traversal, &planned.plan).expect("a nest");
+    Emulated {
+        entry: library.emulated(&entry_of("k")).expect("an entry"),
+        library,
+        grid: planned.plan.grid.expect("a grid"),
+        has_barriers: nest.has_barriers(),
+        text: text.into(),
+        is_checked: true,
+    }
+}
+
+fn geometry(kernel: &Kernel) -> Geometry {
+    let view = View { shape: Dims::from_slice(&SHAPE), strides: Dims::from_slice(&[SHAPE[1], 1]), offset: 0 };
+    settle(kernel, &[Some(view)]).expect("a space")
+}
+
+/// The result of a kernel whose text was changed, and what its launches report, in each order.
+fn run(section: &str, change: &dyn Fn(&str) -> String) -> (Vec<f32>, Vec<String>) {
+    let planned = planned(section);
+    let function = CUDA.function("k", &planned.kernel, &planned.traversal, &planned.plan).expect("a function");
+    let changed = change(&function);
+    let emulated = emulated(&planned, &(CUDA.unit)(&[changed]));
+    let geometry = geometry(&planned.kernel);
+    let input: Vec<f32> = (0..SHAPE[0] * SHAPE[1]).map(|i| (i * 37 % 211) as f32 / 70.0 - 1.5).collect();
+    let mut result = vec![f32::NAN; geometry.made[0].0.iter().product::<i64>() as usize];
+    let mut found = Vec::new();
+    for order in ORDERS {
+        let data = [
+            (input.as_ptr().expose_provenance(), input.len()),
+            (result.as_mut_ptr().expose_provenance(), result.len()),
+        ];
+        let operands = Operands { data: &data, floats: &[], integers: &[] };
+        found.extend(emulated.launch(&planned.kernel, &geometry, &operands, order).expect("a launch"));
+    }
+    (result, found)
+}
+
+/// What a graph computes.
+fn results(graph: &Graph, input: &Tensor, backend: Option<&CpuBackend>) -> Vec<f64> {
+    let env = Environment::default();
+    let machine = Machine::new(graph, &env);
+    let mut machine = if let Some(backend) = backend { machine.backed_by(backend) } else { machine };
+    machine.run(vec![IValue::Tensor(input.clone())]).expect("it runs")[0].tensor().expect("a tensor").read::<f64>()
+}
+
+#[test]
+fn results_are_those_of_the_interpreter() {
+    const SECTIONS: [&str; 8] = [
+        SUM,
+        SOFTMAX,
+        RELU,
+        "%y : Tensor = aten::var(%x, %dims, %no, %no)",
+        "%y : Tensor = aten::var(%x, %outer, %no, %no)",
+        "%y : Tensor = aten::argmax(%x, %one, %no)",
+        "%y : Tensor = aten::amax(%x, %outer, %no)",
+        "%m : Tensor = aten::mean(%x, %dims, %yes, %none)\n  %y : Tensor = aten::sub(%x, %m, %one)",
+    ];
+    for (section, special) in SECTIONS.into_iter().flat_map(|section| [(section, false), (section, true)]) {
+        let mut numbers: Vec<f64> = (0..SHAPE[0] * SHAPE[1]).map(|i| (i * 37 % 211) as f64 / 70.0 - 1.5).collect();
+        if special {
+            // The last element of a row and of a column, one among others, and one of each kind.
+            (numbers[999], numbers[4999], numbers[1500]) = (f64::INFINITY, f64::INFINITY, f64::NEG_INFINITY);
+            numbers[2500] = f64::NAN;
+        }
+        let input = Tensor::of(&numbers, DType::Float, &SHAPE, Precision::Typed);
+        let graph = graph(section);
+        for engine in [Engine::Emulated, Engine::Checked] {
+            let backend = CpuBackend::new(Settings { engine, scalar: true, guarded: true, ..Settings::default() });
+            let (found, wanted) = (results(&graph, &input, Some(&backend)), results(&graph, &input, None));
+            assert_eq!((backend.counts().launched, backend.findings()), (1, Vec::new()), "{:?}", backend.remarks());
+            for (i, (found, wanted)) in found.iter().zip(&wanted).enumerate() {
+                let is_near = (found - wanted).abs() <= 1e-5 * wanted.abs() + 1e-6;
+                let is_same = found == wanted || found.is_nan() && wanted.is_nan();
+                assert!(is_near || is_same, "{section}, element {i}: {found}, not {wanted}");
+            }
+        }
+    }
+}
+
+const SUM: &str = "%y : Tensor = aten::sum(%x, %dims, %no, %none)";
+const SOFTMAX: &str = "%y : Tensor = aten::softmax(%x, %one, %none)";
+const RELU: &str = "%y : Tensor = aten::relu(%x)";
+
+#[test]
+fn kernels_as_they_are_have_nothing_wrong() {
+    for section in [SUM, SOFTMAX, RELU, "%y : Tensor = aten::var(%x, %dims, %no, %no)"] {
+        let (result, found) = run(section, &str::to_owned);
+        assert!(result.iter().all(|x| x.is_finite()), "{section}");
+        assert_eq!(found, Vec::<String>::new(), "{section}");
+    }
+}
+
+/// The text without its n-th barrier.
+fn without_barrier(text: &str, n: usize) -> String {
+    let mut pieces: Vec<&str> = text.split("JO_BARRIER();").collect();
+    let after = pieces.remove(n + 1);
+    let joined = format!("{}{after}", pieces[n]);
+    pieces[n] = &joined;
+    pieces.join("JO_BARRIER();")
+}
+
+#[test]
+fn each_removed_barrier_is_reported_with_its_ir_line() {
+    for (section, kind) in [(SUM, "aten::sum"), (SOFTMAX, "aten::softmax")] {
+        let planned = planned(section);
+        let text = CUDA.function("k", &planned.kernel, &planned.traversal, &planned.plan).expect("a function");
+        let barriers = text.matches("JO_BARRIER();").count();
+        assert!(barriers >= 3, "{text}");
+        for n in 0..barriers {
+            let (_, found) = run(section, &|text| without_barrier(text, n));
+            let is_told = |why: &String| why.contains("race, without a barrier in between") && why.contains(kind);
+            assert!(found.iter().any(is_told), "barrier {n} of {section}: {found:?}");
+        }
+    }
+}
+
+#[test]
+fn planted_errors_are_reported() {
+    let planted: [(&str, &str, &str, &str); 6] = [
+        (SUM, "element < launch.count", "element <= launch.count", "outside of the memory of an operand"),
+        (RELU, "row < launch.rows", "row <= launch.rows", "outside of the memory of an operand"),
+        (SUM, "if (JO_THREAD == 0) {", "{", "race, without a barrier in between"),
+        (SUM, "if (JO_THREAD < half) {", "{", "outside of the memory of an operand"),
+        (RELU, "JO_PUT(out0", "JO_PUT(in0", "writes an operand"),
+        (
+            SUM,
+            "JO_PUT(all_a_y, JO_THREAD, a_y);",
+            "if (JO_THREAD) JO_PUT(all_a_y, JO_THREAD, a_y);",
+            "nothing has written",
+        ),
+    ];
+    for (section, from, to, expected) in planted {
+        let change = |text: &str| {
+            assert!(text.contains(from), "`{from}` is not in\n{text}");
+            text.replacen(from, to, 1)
+        };
+        let (_, found) = run(section, &change);
+        assert!(found.iter().any(|why| why.contains(expected)), "`{to}`: {found:?}");
+    }
+}
+
+#[test]
+fn threads_that_do_not_reach_a_barrier_are_reported() {
+    let change = |text: &str| text.replacen("JO_BARRIER();", "if (JO_THREAD < 7) JO_BARRIER();", 1);
+    let (_, found) = run(SUM, &change);
+    assert!(found.iter().any(|why| why.contains("wait at different barriers")), "{found:?}");
+}

@@ -1,0 +1,77 @@
+//! How kernels run: a table of the backends of the command line that have kernels.
+//!
+//! Each makes kernels for a [`Target`] and runs them in its own way: as compiled functions, as
+//! nests that are executed, or as blocks of threads that a processor emulates.
+
+use crate::codegen::target::{CPU, CUDA, Target};
+
+/// How kernels run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Engine {
+    /// As functions that the system's compiler has made.
+    #[default]
+    Compiled,
+    /// Nests are executed, statement by statement; nothing is compiled.
+    Nests,
+    /// The text for GPUs is compiled for the processor, which emulates blocks of threads.
+    Emulated,
+    /// The same, and each access of memory is checked.
+    Checked,
+}
+
+/// The engines with their names, and what kernels are made for.
+const ENGINES: [(Engine, &str, &Target); 4] = [
+    (Engine::Compiled, "cpu", &CPU),
+    (Engine::Nests, "nest", &CPU),
+    (Engine::Emulated, "cuda-emulated", &CUDA),
+    (Engine::Checked, "cuda-checked", &CUDA),
+];
+
+impl Engine {
+    /// The engine with a name.
+    pub fn named(name: &str) -> Option<Engine> {
+        ENGINES.iter().find(|row| row.1 == name).map(|row| row.0)
+    }
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        self.row().1
+    }
+
+    /// What kernels are made for.
+    pub fn target(self) -> &'static Target {
+        self.row().2
+    }
+
+    fn row(self) -> &'static (Engine, &'static str, &'static Target) {
+        // A row for each, see the test.
+        ENGINES.iter().find(|row| row.0 == self).unwrap_or(&ENGINES[0])
+    }
+
+    /// Whether blocks of threads are emulated.
+    pub fn emulates(self) -> bool {
+        matches!(self, Engine::Emulated | Engine::Checked)
+    }
+
+    /// Whether a compiler is needed.
+    pub fn compiles(self) -> bool {
+        self != Engine::Nests
+    }
+
+    /// Whether a launch may be shared out to threads of the processor, and rows split between them.
+    pub fn has_workers(self) -> bool {
+        !self.emulates()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_engine_has_a_row() {
+        for engine in [Engine::Compiled, Engine::Nests, Engine::Emulated, Engine::Checked] {
+            assert_eq!(Engine::named(engine.name()), Some(engine));
+        }
+    }
+}
