@@ -16,6 +16,9 @@
 //!
 //! An element that becomes another kind of number when it is perturbed (finite, infinite, NaN), or
 //! that changes to another integer, depends on rounding alone and is not judged.
+//!
+//! Half of the perturbed runs give computed NaN one sign, half the other: no operator specifies it,
+//! and `copysign` shows it.
 
 use crate::sharing::copies;
 use crate::showing::{Outcome, Settings};
@@ -170,6 +173,8 @@ struct Disturber {
     /// Whether all numbers of an operand are perturbed in one direction, since errors of a sum need
     /// not cancel as those of its summands do.
     to_one_side: bool,
+    /// The sign of computed NaN, which no operator specifies and `copysign` shows: 1 or -1.
+    nan_sign: f64,
     /// Perturbs this node only.
     only: Option<Node>,
 }
@@ -234,9 +239,11 @@ impl Disturber {
         let epsilon = tensor.dtype().epsilon() * units;
         let tiny = smallest(tensor.dtype()) + epsilon * addend;
         let mut step = || 2.0 * self.draws.uniform() - 1.0;
-        let moved: Vec<C128> =
-            tensor.read::<C128>().into_iter().map(|z| z * (1.0 + step() * epsilon) + step() * tiny).collect();
-        tensor.write(&moved);
+        let nan_sign = self.nan_sign;
+        let signed = |x: f64| if x.is_nan() { x.copysign(nan_sign) } else { x };
+        let mut moved = |z: C128| z * (1.0 + step() * epsilon) + step() * tiny;
+        let elements = tensor.read::<C128>().into_iter().map(&mut moved);
+        tensor.write(&elements.map(|z| C128::new(signed(z.re), signed(z.im))).collect::<Vec<C128>>());
     }
 }
 
@@ -647,7 +654,8 @@ fn disturbed(
     only: Option<Node>,
 ) -> Option<Vec<Vec<C128>>> {
     let draws = Philox::new(0x6a69_746f, run, 0);
-    let mut disturber = Disturber { draws, to_one_side: run % 2 == 1, only };
+    let nan_sign = if run % 4 < 2 { 1.0 } else { -1.0 };
+    let mut disturber = Disturber { draws, to_one_side: run % 2 == 1, nan_sign, only };
     elements(&Outcome::watched(graph, settings, inputs, Precision::Double, Some(&mut disturber)))
 }
 
