@@ -24,6 +24,9 @@ const LARGEST: i64 = 1 << 31;
 /// Most blocks of a launch: four for each multiprocessor of the largest devices. Rows beyond are
 /// computed by the same blocks in turn.
 const MOST_BLOCKS: i64 = 528;
+/// The same where accesses are checked: each block computes several rows, one after the other, so
+/// that what it leaves in shared memory meets the next row.
+const CHECKED_BLOCKS: i64 = 2;
 /// Bytes of the stack of a thread: the vector mathematics keeps arrays of some dozen numbers.
 const STACK: usize = 32 << 10;
 /// Stands for several threads in findings: `JO_MOST_THREADS`.
@@ -187,9 +190,10 @@ impl Emulated {
 
     fn blocks(&self, launch: &DeviceLaunch) -> i64 {
         let rows = i64::from(launch.rows);
+        let most = if self.is_checked { CHECKED_BLOCKS } else { MOST_BLOCKS };
         match self.grid.rows {
-            RowsBy::Block => rows.min(MOST_BLOCKS),
-            RowsBy::Thread => ((rows + self.grid.threads as i64 - 1) / self.grid.threads as i64).min(MOST_BLOCKS),
+            RowsBy::Block => rows.min(most),
+            RowsBy::Thread => ((rows + self.grid.threads as i64 - 1) / self.grid.threads as i64).min(most),
         }
     }
 
