@@ -10,6 +10,10 @@ use std::collections::HashMap;
 /// PyTorch 2.15 reads format versions up to this one.
 const LAST_VERSION: u64 = 10;
 
+/// The record of the format version from version 6 on, which operators with new meanings need: the
+/// Gaussian error unit of a model is enough.
+const LATER_VERSION: &str = ".data/version";
+
 /// The JSON of exported programs of 2.2 to 2.8, at the root of the archive.
 pub(crate) const OLD_PROGRAM: &str = "serialized_exported_program.json";
 
@@ -142,8 +146,12 @@ impl Records {
 
     /// The format version.
     pub(crate) fn version(&self) -> Result<u64> {
-        let at = |refusal: Refusal| refusal.in_record("version");
-        let content = self.content("version")?;
+        let record = if self.has(LATER_VERSION) { LATER_VERSION } else { "version" };
+        if self.has(LATER_VERSION) && self.has("version") {
+            return refuse(format!("it has two versions, `version` and `{LATER_VERSION}`"));
+        }
+        let at = |refusal: Refusal| refusal.in_record(record);
+        let content = self.content(record)?;
         let text = String::from_utf8_lossy(&content).into_owned();
         let digits = text.trim_end_matches('\n');
         let number = if digits.bytes().all(|byte| byte.is_ascii_digit()) { digits.parse::<u64>().ok() } else { None };
@@ -170,7 +178,8 @@ impl Records {
         if !data && !code {
             return refuse("it is a zip archive, but not one of PyTorch: it holds no `data.pkl` and no code");
         }
-        for wanted in ["data.pkl", "constants.pkl", "version"] {
+        let version = if self.has(LATER_VERSION) { LATER_VERSION } else { "version" };
+        for wanted in ["data.pkl", "constants.pkl", version] {
             if !self.has(wanted) {
                 return refuse(format!("the archive holds no `{wanted}`"));
             }

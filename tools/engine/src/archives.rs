@@ -151,6 +151,18 @@ pub(crate) fn opened(name: &str, bytes: &[u8]) -> Result<Archive, Error> {
     jitopt_archive::open(Box::new(bytes.to_vec())).map_err(|refusal| unread(refused(name, &refusal)))
 }
 
+/// The line of code that a location names, `code/__torch__.py:7:4`, if it is in the archive.
+pub fn source_line(program: &crate::Program, location: &str) -> Option<String> {
+    let (rest, _column) = location.rsplit_once(':')?;
+    let (record, line) = rest.rsplit_once(':')?;
+    let archive = program.is_archive().then(|| opened("", &program.text).ok()).flatten()?;
+    let code = archive.code().ok()?;
+    let file = code.into_iter().find(|file| file.record == record)?;
+    let text = String::from_utf8_lossy(&file.content).into_owned();
+    let line = text.lines().nth(line.parse::<usize>().ok()?.checked_sub(1)?)?;
+    Some(line.trim().to_owned())
+}
+
 fn unread(text: String) -> Error {
     Error::new(Kind::Unparsable, text)
 }

@@ -33,6 +33,8 @@ use std::time::{Duration, Instant};
 pub struct Trial {
     /// The graph.
     pub graph: Graph,
+    /// The graph as its file has it: types of [`Trial::graph`] may say more, to fit another graph.
+    pub(crate) as_read: Graph,
     /// How it is run.
     pub settings: Settings,
     /// The inputs of each run.
@@ -199,8 +201,14 @@ fn settings(args: &JudgeOptions, workspace: &mut Workspace<'_>) -> Result<Settin
     let Ok(timeout) = timeout.transpose() else {
         return refuse("--timeout: expected a non-negative number of seconds");
     };
-    let mut settings =
-        Settings { release: args.torch, seed: args.seed, callees: Rc::new(graphs), timeout, ..Settings::default() };
+    let mut settings = Settings {
+        release: args.torch,
+        other_release: args.other_torch,
+        seed: args.seed,
+        callees: Rc::new(graphs),
+        timeout,
+        ..Settings::default()
+    };
     settings.max_steps = Some(args.max_steps);
     let (invent, seed) = given_values::fill_unknown(how_generated(args))?;
     (settings.invent, settings.invent_seed) = (Some(invent), seed);
@@ -248,6 +256,9 @@ impl Trial {
         program: &Program,
         workspace: &mut Workspace<'_>,
     ) -> Result<Trial, Error> {
+        if args.other_torch.is_some() {
+            return refuse("--torch: two releases are compared by `jitopt validate` of one file or of two");
+        }
         Trial::with(graph, args, (&program.path, program.contents(args.torch)?), workspace)
     }
 
@@ -266,7 +277,7 @@ impl Trial {
         settings.content_names = Rc::new(ContentNames::of(&graph, &settings.callees));
         let env = settings.environment(Precision::Typed, &mut Copier::default());
         settings.bindings = bindings(&run, &graph, &env, contents, workspace)?;
-        let mut trial = Trial { graph, settings, samples: Vec::new(), policy };
+        let mut trial = Trial { as_read: graph.clone(), graph, settings, samples: Vec::new(), policy };
         trial.given(&run, path, workspace)?;
         trial.generated(args, &run, path, workspace)?;
         Ok(trial)

@@ -1,7 +1,7 @@
 //! Whether views of memory by numbers stay inside it.
 //!
 //! ```text
-//! %w : Tensor = prim::GetAttr[name="w"](%self)           stored: 12 elements, the first is number 0
+//! %w : Tensor = prim::GetAttr[name="w"](%self)           12 are stored, the first is number 0
 //! %v : Tensor = aten::as_strided(%w, [3, 4], [4, 1], 0)  0 + 2 * 4 + 3 * 1 = 11: proved
 //! ```
 

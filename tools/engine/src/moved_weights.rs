@@ -4,7 +4,7 @@ use crate::judging::Trial;
 use jitopt_core::interpreter::comparison::{Tolerance, differences};
 use jitopt_core::interpreter::{IValue, Stop};
 use jitopt_core::ir::{Graph, Value};
-use jitopt_core::tensor::Precision;
+use jitopt_core::tensor::{Precision, Tensor};
 use jitopt_core::types::{Dim, TensorType, Type, TypeKind};
 use jitopt_judge::showing::{Outcome, Settings};
 use jitopt_judge::verdict::fitting;
@@ -27,9 +27,29 @@ pub(crate) fn weights(first: &Contents, second: &Contents) -> Vec<String> {
             found.extend(differ.first().map(|first| format!("the {what} `{shown}` differs{first}")));
         }
     }
-    found.extend(only_in(first, second).map(|name| format!("only the first file has the weight `{}`", shown(name))));
-    found.extend(only_in(second, first).map(|name| format!("only the second file has the weight `{}`", shown(name))));
+    let is_nowhere = |one: &Contents, name: &str, other: &Contents| {
+        let weight = one.get(name);
+        let is_same = |theirs: &IValue| weight.is_some_and(|ours| are_same(ours, theirs));
+        !other.values().any(is_same)
+    };
+    // A frozen module has its weights as constants, under other names.
+    let ours = only_in(first, second).filter(|name| is_nowhere(first, name, second));
+    found.extend(ours.map(|name| format!("only the first file has the weight `{}`", shown(name))));
+    let theirs = only_in(second, first).filter(|name| is_nowhere(second, name, first));
+    found.extend(theirs.map(|name| format!("only the second file has the weight `{}`", shown(name))));
     shortened(found)
+}
+
+/// Whether two weights hold the same numbers; one may be the transpose of the other.
+fn are_same(ours: &IValue, theirs: &IValue) -> bool {
+    let (Some(a), Some(b)) = (ours.tensor(), theirs.tensor()) else { return false };
+    let is_equal = |b: &Tensor| {
+        a.shape() == b.shape() && a.dtype() == b.dtype() && {
+            let (a, b): (Vec<f64>, Vec<f64>) = (a.read(), b.read());
+            a.iter().zip(&b).all(|(x, y)| x.to_bits() == y.to_bits())
+        }
+    };
+    is_equal(b) || b.rank() == 2 && is_equal(&b.transpose(0, 1))
 }
 
 /// The weights of one file that the other lacks. Constants have numbers for names.
@@ -69,6 +89,64 @@ pub(crate) fn fixed_sizes(first: &Graph, second: &Graph) -> Vec<String> {
         .collect::<Vec<_>>()
     });
     shortened(found.collect())
+}
+
+/// Sizes that one file fixes although the program of the other runs with other ones, too: an input
+/// is made smaller there, or twice as large. `samples` are inputs that both accept.
+pub(crate) fn tried_sizes(trial: &Trial, other: &Graph) -> Vec<String> {
+    let graph = &trial.graph;
+    let Some(sample) = trial.samples.first() else { return Vec::new() };
+    let params = |graph: &Graph| graph.params(graph.root()).collect::<Vec<Value>>();
+    let (ours, theirs) = (params(graph), params(other));
+    let mut found = Vec::new();
+    for (at, (ours, theirs)) in ours.iter().zip(&theirs).enumerate() {
+        let (a, b) = (sizes(&trial.as_read, *ours), sizes(other, *theirs));
+        for dim in 0..a.len().max(b.len()) {
+            let fixes = |sizes: &[Dim]| matches!(sizes.get(dim), Some(Dim::Known(_)));
+            let name = graph.name(*ours);
+            let (open, settings, which) = match (fixes(&a), fixes(&b)) {
+                (false, true) if a.is_empty() => (graph, trial.settings.clone(), "second"),
+                (true, false) if b.is_empty() => (other, trial.settings.of_other(), "first"),
+                _ => continue,
+            };
+            if runs_with_other_size(open, &settings, &sample.inputs, (at, dim)) {
+                let size = sample.inputs.get(at).and_then(IValue::tensor).map_or(0, |tensor| tensor.size(dim));
+                found.push(format!("the {which} graph fixes dimension {dim} of %{name} at {size}"));
+            }
+        }
+    }
+    shortened(found)
+}
+
+/// Whether a graph runs with another size of a dimension of an input, alone or together with
+/// dimensions of other inputs that have the same size.
+fn runs_with_other_size(graph: &Graph, settings: &Settings, inputs: &[IValue], (at, dim): (usize, usize)) -> bool {
+    let size = |value: &IValue| value.tensor().filter(|tensor| tensor.rank() > dim).map(|tensor| tensor.size(dim));
+    let wanted = inputs.get(at).and_then(size);
+    let alone = |(i, value): (usize, &IValue)| if i == at { resized(value, dim) } else { value.clone() };
+    let all = |value: &IValue| if size(value) == wanted { resized(value, dim) } else { value.clone() };
+    let tries = [
+        inputs.iter().enumerate().map(alone).collect::<Vec<IValue>>(),
+        inputs.iter().map(all).collect::<Vec<IValue>>(),
+    ];
+    let runs =
+        |inputs: &Vec<IValue>| Outcome::of(graph, settings, &fitting(graph, inputs), Precision::Typed).results.is_ok();
+    wanted.is_some() && tries.iter().any(runs)
+}
+
+/// A tensor with one row less, or two rows for one.
+fn resized(value: &IValue, dim: usize) -> IValue {
+    let Some(tensor) = value.tensor().filter(|tensor| tensor.rank() > dim) else { return value.clone() };
+    let size = tensor.size(dim);
+    if size > 1 {
+        return tensor.narrow(dim, 0, size - 1, 1).into();
+    }
+    let mut shape = tensor.shape().to_vec();
+    shape[dim] = 2;
+    match tensor.broadcast_to(&shape) {
+        Ok(twice) => twice.contiguous().into(),
+        Err(_) => value.clone(),
+    }
 }
 
 /// Gives params whose type leaves something open what the other graph says of them, so that inputs

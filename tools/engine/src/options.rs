@@ -136,6 +136,8 @@ pub struct JudgeOptions {
     pub timeout: Option<f64>,
     /// PyTorch release whose results are reproduced; the newest that prints such text, if absent.
     pub torch: Option<Release>,
+    /// The release for the second of two graphs, if it is another one.
+    pub other_torch: Option<Release>,
     /// Graphs of called functions and methods, as in `NAME=FILE`.
     pub callee: Vec<String>,
     /// Does not verify graphs after passes.
@@ -149,6 +151,11 @@ impl JudgeOptions {
     pub const SEED: u64 = 1;
     /// The default limit on the nodes of a run.
     pub const MAX_STEPS: u64 = 10_000_000;
+
+    /// The release for the second of two graphs.
+    pub fn second_torch(&self) -> Option<Release> {
+        self.other_torch.or(self.torch)
+    }
 }
 
 impl Default for JudgeOptions {
@@ -169,6 +176,7 @@ impl Default for JudgeOptions {
             max_steps: JudgeOptions::MAX_STEPS,
             timeout: None,
             torch: None,
+            other_torch: None,
             callee: Vec::new(),
             no_verify: false,
         }

@@ -66,6 +66,19 @@ pub struct Comparison<'o> {
     trial: Trial,
     when: When,
     differentiated: KeepDifferentiated,
+    /// What is known of the files of the two graphs before they run.
+    pub(crate) files: ComparedFiles,
+}
+
+/// What differs between two files before their graphs run.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ComparedFiles {
+    /// Weights, in words.
+    pub(crate) weights: Vec<String>,
+    /// Sizes that one of them fixes, in words.
+    pub(crate) sizes: Vec<String>,
+    /// Whether it is one file, which two releases run.
+    pub(crate) is_one_program: bool,
 }
 
 impl<'o> Comparison<'o> {
@@ -80,27 +93,34 @@ impl<'o> Comparison<'o> {
         workspace: &mut Workspace<'_>,
     ) -> Result<Comparison<'o>, Error> {
         let own = program.contents(options.torch)?;
-        let theirs = against.other.map_or(Ok(BTreeMap::new()), |other| other.contents(options.torch))?;
+        let theirs = against.other.map_or(Ok(BTreeMap::new()), |other| other.contents(options.second_torch()))?;
         let mut contents = theirs.clone();
         contents.extend(own.clone());
         let mut graph = program.graph_to_run(options.torch, workspace)?;
+        let is_one_program = options.other_torch.is_some() && against.other.is_some_and(|o| o.text == program.text);
+        let mut files = ComparedFiles { is_one_program, ..ComparedFiles::default() };
+        let graph_as_read = against.other.is_some().then(|| graph.clone());
         let other = against.other.filter(|other| other.is_archive() || program.is_archive());
-        let other = other.map(|other| other.graph(options.torch, workspace)).transpose()?;
+        let other = other.map(|other| other.graph(options.second_torch(), workspace)).transpose()?;
         if let Some(other) = &other {
             // Samples must fit both graphs: what one leaves open the other may fix.
-            moved_weights::fixed_sizes(&graph, other).iter().for_each(|note| workspace.note(note));
+            files.sizes = moved_weights::fixed_sizes(&graph, other);
             moved_weights::adopt_sizes(&mut graph, other);
         }
+        let as_read = graph_as_read.unwrap_or_else(|| graph.clone());
         let mut trial = Trial::with(graph, options, (&program.path, contents), workspace)?;
         if !own.is_empty() && !theirs.is_empty() {
-            moved_weights::weights(&own, &theirs).iter().for_each(|note| workspace.note(note));
+            files.weights = moved_weights::weights(&own, &theirs);
             let mut bindings = trial.settings.bindings.clone();
             bindings.extend(theirs);
             trial.settings.other_bindings = Some(Rc::new(bindings));
         }
         if let Some(other) = &other {
             moved_weights::keep_within(&mut trial, other);
+            trial.as_read = as_read;
+            files.sizes.extend(moved_weights::tried_sizes(&trial, other));
         }
+        files.sizes.iter().chain(&files.weights).for_each(|note| workspace.note(note));
         trial.settings.by_origin = against.is_other_graph;
         if against.is_other_graph && options.fill_unknown.is_none() {
             // Contents that only the second graph has must not be generated differently from those
@@ -117,7 +137,7 @@ impl<'o> Comparison<'o> {
             workspace.note(text);
         }
         let (after, differentiated) = (trial.graph.clone(), KeepDifferentiated::default());
-        Ok(Comparison { reference, after, options, trial, when: against.when, differentiated })
+        Ok(Comparison { reference, after, options, trial, when: against.when, differentiated, files })
     }
 
     /// Compares with another graph.
@@ -125,7 +145,7 @@ impl<'o> Comparison<'o> {
     /// # Errors
     /// Its text is not a valid graph.
     pub fn read_other(&mut self, program: &Program, workspace: &mut Workspace<'_>) -> Result<(), Error> {
-        self.after = program.graph(self.options.torch, workspace)?;
+        self.after = program.graph(self.options.second_torch(), workspace)?;
         Ok(())
     }
 

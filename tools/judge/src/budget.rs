@@ -22,7 +22,7 @@
 
 use crate::sharing::copies;
 use crate::showing::{Outcome, Settings};
-use crate::verdict::place;
+use crate::verdict::{Rounding, place};
 use jitopt_core::interpreter::machine::run_node;
 use jitopt_core::interpreter::random::Philox;
 use jitopt_core::interpreter::{Call, IValue, Outs, Stop, Watch};
@@ -558,6 +558,24 @@ impl Budget {
             all.extend(excess_of(path, (a, b), allowed.map(|allowed| &allowed[..]), exact, overflow_is_large));
         }
         all
+    }
+
+    /// The element whose difference is the largest part of what rounding explains.
+    pub fn share(&self, expected: &IValue, found: &IValue) -> Option<Rounding> {
+        let mut worst: Option<Rounding> = None;
+        for (i, ((_, a), (_, b))) in tensors(expected).iter().zip(&tensors(found)).enumerate() {
+            let (a, b): (Vec<C128>, Vec<C128>) = (a.read(), b.read());
+            for (k, (x, y)) in a.iter().zip(&b).enumerate() {
+                let explained = self.allowed.as_ref().and_then(|all| all.get(i)?.get(k)).copied().unwrap_or(0.0);
+                let off = (x - y).norm();
+                let part = |rounding: &Rounding| rounding.off / rounding.explained.max(f64::MIN_POSITIVE);
+                let one = Rounding { off, explained };
+                if off > 0.0 && off.is_finite() && worst.as_ref().is_none_or(|worst| part(&one) > part(worst)) {
+                    worst = Some(one);
+                }
+            }
+        }
+        worst
     }
 
     /// The node whose errors have the largest effect, as printed. Every node is perturbed alone,

@@ -3,6 +3,7 @@
 //! - [`sharing`] copies values with their aliasing, so that every run starts from the same memory
 //! - [`showing`] is the observable behaviour of a run: results or an exception, inputs after the
 //!   run, printed text
+//! - [`aligning`] finds where two unrelated graphs part, by the values that they compute
 //! - `renaming` maps values to their names before passes renamed them
 //! - [`budget`] computes how far apart two results may be, by perturbing every node a little;
 //!   [`verdict`] compares
@@ -16,6 +17,7 @@
 //! - [`tracing`] records a run as a graph without control flow
 //! - [`team`] runs a search on several cores with the result of a sequential search
 
+pub mod aligning;
 pub mod bisecting;
 pub mod budget;
 pub mod differentials;

@@ -3,7 +3,7 @@
 use crate::renaming::old_names;
 use crate::sharing::copies;
 use crate::showing::{Outcome, Settings};
-use crate::verdict::{Expected, Policy, Verdict, judge_against};
+use crate::verdict::{Expected, Policy, Rounding, Verdict, judge_against, rounding};
 use jitopt_core::interpreter::comparison::{Tolerance, differences};
 use jitopt_core::interpreter::{IValue, Reason, Stop, Watch};
 use jitopt_core::ir::{Graph, Node, Value};
@@ -120,6 +120,16 @@ impl Reference {
     /// The policy of comparisons.
     pub fn policy(&self) -> Policy {
         self.policy
+    }
+
+    /// By how much the results of a graph that was judged to be the same differ on any sample;
+    /// nothing if all bits are the same.
+    pub fn rounding(&self, graph: &Graph) -> Option<Rounding> {
+        let of = |(sample, expected): &(Sample, Expected)| {
+            rounding(&self.graph, expected, graph, &self.settings, &sample.inputs)
+        };
+        let part = |rounding: &Rounding| rounding.off / rounding.explained.max(f64::MIN_POSITIVE);
+        self.samples.iter().filter_map(of).max_by(|a, b| part(a).total_cmp(&part(b)))
     }
 
     /// Compares a graph with this one on every sample; stops at the first difference.

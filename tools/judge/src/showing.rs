@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 pub struct Settings {
     /// The release whose semantics apply; by default that of the graph's era.
     pub release: Option<Release>,
+    /// The release for the graph under test, if it is another one.
+    pub other_release: Option<Release>,
     /// Seed of random operators.
     pub seed: u64,
     /// Graphs that calls run.
@@ -47,7 +49,7 @@ impl Settings {
     /// The settings of runs of the graph under test.
     pub fn of_other(&self) -> Settings {
         let bindings = self.other_bindings.as_ref().map_or_else(|| self.bindings.clone(), |other| (**other).clone());
-        Settings { bindings, ..self.clone() }
+        Settings { bindings, release: self.other_release.or(self.release), ..self.clone() }
     }
 
     /// The names of a graph's contents: those of the graph that it was derived from; unrelated

@@ -283,6 +283,35 @@ fn compare_exceptions(expected: &Stop, found: &Result<Vec<IValue>, Stop>) -> Ver
     }
 }
 
+/// By how much the results of two graphs differ where rounding explains it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rounding {
+    /// The distance of the element that comes nearest to what is explained.
+    pub off: f64,
+    /// What rounding explains for this element.
+    pub explained: f64,
+}
+
+/// How results that were judged to be the same differ; nothing if all bits are the same.
+pub fn rounding(
+    before: &Graph,
+    first: &Expected,
+    after: &Graph,
+    settings: &Settings,
+    inputs: &[IValue],
+) -> Option<Rounding> {
+    let same_names = Settings { content_names: settings.names_of(before), ..settings.of_other() };
+    let found = first.run(after, &same_names, &fitting(after, inputs));
+    let (Ok(a), Ok(b)) = (&first.outcome.results, &found.results) else { return None };
+    let whole = |values: &[IValue]| IValue::tuple(values.iter().flat_map(leaves));
+    let (a, b) = (whole(a), whole(b));
+    if differences(&a, &b, Tolerance::of(0.0, 0.0), "").is_empty() {
+        return None;
+    }
+    let budget = first.budget.get_or_init(|| Budget::of(before, settings, inputs, &first.outcome));
+    budget.share(&a, &b)
+}
+
 fn beyond_budget(
     graph: &Graph,
     first: &Expected,

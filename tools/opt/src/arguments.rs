@@ -5,6 +5,9 @@ use crate::cmd_audit::AuditArgs;
 use crate::cmd_export::ExportArgs;
 use crate::cmd_inspect::InspectArgs;
 use crate::cmd_lint::LintArgs;
+use crate::cmd_merge::MergeArgs;
+use crate::engine_options::Releases;
+use crate::several::ShardArg;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use jitopt_core::interpreter::Release;
@@ -108,6 +111,8 @@ pub(crate) enum Command {
     Extract(ExtractArgs),
     /// Say what the program in an archive would do, at load and when called; refuse what is not safe
     Audit(AuditArgs),
+    /// Add up results that many processes wrote with --json
+    Merge(MergeArgs),
     /// Show what is in a .pt, .ptl or .pt2 archive, without running anything
     Inspect(InspectArgs),
     /// Write the weights of an archive as a safetensors file
@@ -501,7 +506,8 @@ pub(crate) struct BackendArgs {
 const VALIDATE_EXAMPLES: &str = "\
 Examples:
   jitopt validate in.ir --passes='cse,dce'           compare before and after
-  jitopt validate a.ir b.ir --samples 32             compare two graphs
+  jitopt validate old.pt new.pt2 --samples 32        compare two graphs, each with its weights
+  jitopt validate --pairs old new --jobs=2 --json    a.pt of one folder with a.pt2 of the other, and so on
   jitopt validate --jobs=2 --passes=@default *.ir    each of several graphs, with a summary
   jitopt validate in.ir --passes='@default' --each=rewrite
   jitopt validate fused.ir --backend=cpu             compare kernels with the interpreter
@@ -558,9 +564,10 @@ pub(crate) struct JudgeArgs {
     #[arg(long, value_name = "SECONDS")]
     pub(crate) timeout: Option<f64>,
     /// PyTorch release whose results are reproduced, such as 1.3, 1.8.1 or 2.15 [default: the
-    /// newest release that prints such text]
+    /// newest release that prints such text]; `1.8,2.15`: the first graph as 1.8 runs it, the
+    /// second, or the same again, as 2.15
     #[arg(long, value_name = "VERSION", require_equals = true)]
-    pub(crate) torch: Option<Release>,
+    pub(crate) torch: Option<Releases>,
     /// Graph of a called function or method; may be repeated
     #[arg(long, value_name = "NAME=FILE")]
     pub(crate) callee: Vec<String>,
@@ -597,6 +604,14 @@ pub(crate) struct ValidateArgs {
     /// Number of files compared in parallel
     #[arg(short, long, value_name = "N", default_value_t = 1)]
     pub(crate) jobs: usize,
+    #[command(flatten)]
+    pub(crate) shard: ShardArg,
+    /// Compare the files of two folders that have the same names, extensions apart
+    #[arg(long, conflicts_with = "passes")]
+    pub(crate) pairs: bool,
+    /// Print one line of JSON for each pair of graphs
+    #[arg(long, conflicts_with = "passes")]
+    pub(crate) json: bool,
     /// Passes to run
     #[arg(long, value_name = "PIPELINE")]
     pub(crate) passes: Option<String>,

@@ -1,7 +1,8 @@
 //! `jitopt audit`: what the program in an archive would do to whoever runs it.
 
+use crate::World;
 use crate::exit::{self, refuse};
-use crate::{World, several};
+use crate::several::{self, ShardArg};
 use clap::Args;
 use jitopt_engine::audit::{Audit, audit};
 use jitopt_engine::audit_report::as_sarif;
@@ -39,14 +40,18 @@ pub(crate) struct AuditArgs {
     /// Number of files read at once
     #[arg(short, long, value_name = "N", default_value_t = 1)]
     jobs: usize,
+    #[command(flatten)]
+    shard: ShardArg,
 }
 
 pub(crate) fn run(args: &AuditArgs, world: &mut World<'_>) -> i32 {
+    let files = args.shard.of(&args.files);
     if args.sarif || args.files.len() == 1 {
-        let result = panics::caught(|| audit_files(args, world));
+        let args = AuditArgs { files, ..args.clone() };
+        let result = panics::caught(|| audit_files(&args, world));
         return exit::ended(result, world);
     }
-    several::each(&args.files, args.jobs, world, |file, world| {
+    several::each(&files, args.jobs, world, |file, world| {
         let alone = AuditArgs { files: vec![file.to_owned()], ..args.clone() };
         exit::ended(panics::caught(|| audit_files(&alone, world)), world)
     })

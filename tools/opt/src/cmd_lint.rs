@@ -1,7 +1,8 @@
 //! `jitopt lint`: reports known PyTorch miscompilations that affect a graph.
 
 use crate::exit::{self, refuse};
-use crate::{World, batch, several};
+use crate::several::{self, ShardArg};
+use crate::{World, batch};
 use clap::Args;
 use jitopt_core::interpreter::Release;
 use jitopt_core::ir::Graph;
@@ -40,17 +41,24 @@ pub(crate) struct LintArgs {
     /// Number of files read at once
     #[arg(short, long, value_name = "N", default_value_t = 1)]
     jobs: usize,
+    #[command(flatten)]
+    shard: ShardArg,
     /// List the lints
     #[arg(long)]
     list: bool,
 }
 
 pub(crate) fn run(args: &LintArgs, world: &mut World<'_>) -> i32 {
+    let files = args.shard.of(&args.files);
+    if files.is_empty() && args.shard.divides() {
+        return exit::YES;
+    }
     if args.jobs <= 1 || args.files.len() <= 1 {
-        let result = panics::caught(|| lint_files(args, world));
+        let args = LintArgs { files, ..args.clone() };
+        let result = panics::caught(|| lint_files(&args, world));
         return exit::ended(result, world);
     }
-    several::each(&args.files, args.jobs, world, |file, world| {
+    several::each(&files, args.jobs, world, |file, world| {
         let alone = LintArgs { files: vec![file.to_owned()], ..args.clone() };
         exit::ended(panics::caught(|| lint_files(&alone, world)), world)
     })

@@ -1,39 +1,81 @@
 //! `jitopt validate`: runs a graph before and after a pipeline and compares the results.
 
 use crate::arguments::ValidateArgs;
+use crate::engine_options::Releases;
 use crate::exit::{self, refuse};
 use crate::reproducers::{self, Reproducer, quoted};
-use crate::{World, batch, several};
+use crate::{World, batch, several, validated_pairs};
 use jitopt_core::interpreter::{Reason, Stop};
 use jitopt_core::ir::Graph;
 use jitopt_core::pass::{Pipeline, RunError};
-use jitopt_engine::{Against, Comparison, Error, Gradients, When, judging, panics, processor, profiles};
+use jitopt_engine::move_report::{MoveReport, failed_json};
+use jitopt_engine::{Against, Comparison, Error, Gradients, Stopped, When, judging, panics, processor, profiles};
 use jitopt_judge::rewrites::{Finding, Reference, Tally};
 use std::path::Path;
 use std::rc::Rc;
 
 pub(crate) fn run(args: &ValidateArgs, world: &mut World<'_>) -> i32 {
-    if args.files.len() < 2 || is_pair(args) {
-        let result = panics::caught(|| validate(args, world));
+    if args.pairs {
+        let result = panics::caught(|| validated_pairs::run(args, world));
         return exit::ended(result, world);
     }
-    several::each(&args.files, args.jobs, world, |file, world| {
+    if args.files.len() < 2 || is_pair(args) {
+        return one(args, world).0;
+    }
+    several::each(&args.shard.of(&args.files), args.jobs, world, |file, world| {
         let alone = ValidateArgs { files: vec![file.to_owned()], ..args.clone() };
-        exit::ended(panics::caught(|| validate(&alone, world)), world)
+        one(&alone, world).0
     })
 }
 
-/// Whether two graphs are compared with each other.
-fn is_pair(args: &ValidateArgs) -> bool {
-    args.files.len() == 2 && args.passes.is_none()
+/// Compares once, and prints the result; what was found out about two files is returned, too.
+pub(crate) fn one(args: &ValidateArgs, world: &mut World<'_>) -> (i32, Option<MoveReport>) {
+    let mut report = None;
+    let result = panics::caught(|| validate(args, &mut report, world));
+    if args.json {
+        let names = [0, 1].map(|at| args.files.get(at).unwrap_or(&args.files[0]).display().to_string());
+        let names = [names[0].as_str(), names[1].as_str()];
+        let json = match (&report, &result) {
+            (Some(report), _) => report.as_json(names),
+            (None, Err(error)) => failed_json(names, &why(error)),
+            (None, Ok(_)) => failed_json(names, "nothing was compared"),
+        };
+        world.print(format!("{json}\n").as_bytes());
+    }
+    (exit::ended(result, world), report)
 }
 
-fn validate(args: &ValidateArgs, world: &mut World<'_>) -> Result<i32, Error> {
+/// The message of what ended a comparison.
+fn why(stopped: &Stopped) -> String {
+    match stopped {
+        Stopped::Misuse(error) => exit::text(error),
+        Stopped::Raised(stop) | Stopped::OutOfBudget(stop) => stop.to_string(),
+        Stopped::Passes(error) => error.to_string(),
+        Stopped::Internal(message) => message.clone(),
+    }
+}
+
+/// Whether two graphs are compared with each other, or one as two releases run it.
+fn is_pair(args: &ValidateArgs) -> bool {
+    let are_two = args.judge.torch.is_some_and(Releases::are_two);
+    args.passes.is_none() && (args.files.len() == 2 || args.files.len() == 1 && are_two)
+}
+
+fn validate(args: &ValidateArgs, report: &mut Option<MoveReport>, world: &mut World<'_>) -> Result<i32, Error> {
+    if args.json && !is_pair(args) {
+        return refuse("--json: two graphs are compared, or one with --torch=1.8,2.15");
+    }
+    if args.passes.is_some() && args.judge.torch.is_some_and(Releases::are_two) {
+        return refuse("--torch: passes run on a graph of one release");
+    }
+    if args.shard.divides() && args.files.len() <= 2 && is_pair(args) && !args.pairs {
+        return refuse("--shard: one pair is not divided; give --pairs, or files with --passes");
+    }
     if is_pair(args) && (args.each != "end" || !reproducers::gates(&args.gates).is_empty()) {
         return refuse("two graphs are compared with each other: no passes run in between");
     }
     let backend = processor::backend(&args.backend.options(), &world.workspace()).map(Rc::new);
-    if args.files.len() == 1 && args.passes.is_none() && backend.is_none() {
+    if args.files.len() == 1 && args.passes.is_none() && !is_pair(args) && backend.is_none() {
         return refuse("nothing to compare with: give --passes, a second graph, or --backend=cpu");
     }
     processor::refuse_idle(&args.backend.options())?;
@@ -45,9 +87,10 @@ fn validate(args: &ValidateArgs, world: &mut World<'_>) -> Result<i32, Error> {
     if args.repro_dir.is_some() && pipeline.is_none() {
         return refuse("--repro-dir: a reproducer shows a wrong pipeline; give --passes");
     }
-    let (options, is_other_graph) = (args.judge.options(), args.files.len() == 2);
+    let (options, is_other_graph) = (args.judge.options(), is_pair(args) || args.files.len() == 2);
     let program = batch::program(&args.files[0], world)?;
     let other = args.files.get(1).map(|file| batch::program(file, world)).transpose()?;
+    let other = other.or_else(|| is_pair(args).then(|| program.clone()));
     let against = Against { is_other_graph, other: other.as_ref(), backend: backend.as_ref(), when: when(args) };
     let mut comparison = Comparison::new(&options, &program, &against, &mut world.workspace())?;
     match &pipeline {
@@ -63,7 +106,10 @@ fn validate(args: &ValidateArgs, world: &mut World<'_>) -> Result<i32, Error> {
             }
         }
     }
-    let code = judged(args, &comparison, world)?;
+    let result = comparison.check();
+    *report =
+        other.as_ref().filter(|_| is_pair(args)).map(|other| MoveReport::of(&comparison, &result, [&program, other]));
+    let code = judged(args, &comparison, (result, report.as_ref()), world)?;
     if args.per_node {
         table(&comparison, world);
     }
@@ -83,16 +129,35 @@ fn when(args: &ValidateArgs) -> When {
 }
 
 /// Compares the results, and the gradients if they are equal.
-fn judged(args: &ValidateArgs, comparison: &Comparison<'_>, world: &mut World<'_>) -> Result<i32, Error> {
-    let code = match comparison.check() {
-        Ok(tally) => tell(&tally, world),
-        Err(finding) => return Ok(wrong(args, &comparison.reference, &finding, &comparison.after, world)),
+fn judged(
+    args: &ValidateArgs,
+    comparison: &Comparison<'_>,
+    (result, report): (Result<Tally, Finding>, Option<&MoveReport>),
+    world: &mut World<'_>,
+) -> Result<i32, Error> {
+    let code = match (result, report) {
+        (Ok(tally), _) if args.json && tally.same > 0 => exit::YES,
+        (Ok(tally), _) => tell(&tally, world),
+        (Err(_), Some(_)) if args.json => return Ok(exit::MISMATCH),
+        (Err(finding), Some(report)) => {
+            let finding = Finding { first: None, ..finding };
+            let code = wrong(args, &comparison.reference, &finding, &comparison.after, world);
+            world.say(report.as_text().trim_end());
+            return Ok(code);
+        }
+        (Err(finding), None) => {
+            return Ok(wrong(args, &comparison.reference, &finding, &comparison.after, world));
+        }
     };
+    if let Some(report) = report.filter(|_| !args.json) {
+        world.print(report.as_text().as_bytes());
+    }
     if code != exit::YES {
         return Ok(code);
     }
     let gradients = comparison.gradients(&mut world.workspace())?;
     match gradients {
+        Gradients::Equal if args.json => {}
         Gradients::Equal => world.print(b"gradients are equal too\n"),
         Gradients::NotCompared => {}
         Gradients::Differ(text) => {
@@ -157,6 +222,7 @@ fn wrong(args: &ValidateArgs, reference: &Reference, finding: &Finding, after: &
     let (what, passes) = match (&args.passes, args.files.get(1)) {
         (Some(passes), _) => (format!("is wrong after {passes}"), format!(" --passes='{passes}'")),
         (None, Some(other)) => (format!("and {} differ", other.display()), String::new()),
+        (None, None) if is_pair(args) => ("differs from itself in the other release".to_owned(), String::new()),
         (None, None) => ("differs when its groups run as kernels".to_owned(), String::new()),
     };
     let first = args.files[0].display();

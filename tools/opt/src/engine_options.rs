@@ -1,9 +1,48 @@
 //! The options of the engine that the command line gives.
 
 use crate::arguments::{BackendArgs, BenchArgs, GateArgs, JudgeArgs, RunArgs};
+use jitopt_core::interpreter::Release;
 use jitopt_core::interpreter::generator::Style;
 use jitopt_core::runtime::Engine;
 use jitopt_engine::{BackendOptions, Checks, GateOptions, JudgeOptions, RunOptions, Semantics, Values};
+use std::fmt;
+use std::str::FromStr;
+
+/// A release, or one for each of two graphs: `2.15`, `1.8,2.15`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Releases {
+    first: Release,
+    second: Option<Release>,
+}
+
+impl Releases {
+    /// Whether there is one for each of two graphs.
+    pub(crate) fn are_two(self) -> bool {
+        self.second.is_some()
+    }
+}
+
+impl From<Release> for Releases {
+    fn from(first: Release) -> Releases {
+        Releases { first, second: None }
+    }
+}
+
+impl FromStr for Releases {
+    type Err = <Release as FromStr>::Err;
+
+    fn from_str(text: &str) -> Result<Releases, Self::Err> {
+        let (first, second) = text.split_once(',').map_or((text, None), |(first, second)| (first, Some(second)));
+        Ok(Releases { first: first.parse()?, second: second.map(str::parse).transpose()? })
+    }
+}
+
+impl fmt::Display for Releases {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.first)?;
+        self.second.map_or(Ok(()), |second| write!(f, ",{second}"))
+    }
+}
 
 impl RunArgs {
     pub(crate) fn options(&self) -> RunOptions {
@@ -86,7 +125,8 @@ impl JudgeArgs {
             overflow_is_large: self.overflow_is_large,
             max_steps: self.max_steps,
             timeout: self.timeout,
-            torch: self.torch,
+            torch: self.torch.map(|releases| releases.first),
+            other_torch: self.torch.and_then(|releases| releases.second),
             callee: self.callee.clone(),
             no_verify: self.no_verify,
         }

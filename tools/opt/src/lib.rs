@@ -19,6 +19,7 @@ mod cmd_filecheck;
 mod cmd_guide;
 mod cmd_inspect;
 mod cmd_lint;
+mod cmd_merge;
 mod cmd_profile;
 mod cmd_reduce;
 mod cmd_run;
@@ -34,6 +35,7 @@ mod optimise;
 mod progress;
 mod reproducers;
 mod several;
+mod validated_pairs;
 
 pub use cmd_test::ToolCommands;
 
@@ -151,6 +153,7 @@ fn dispatch(argv: &[String], world: &mut World<'_>) -> i32 {
         Some(Command::Bench(args)) => cmd_bench::run(args, world),
         Some(Command::Extract(args)) => cmd_extract::run(args, world),
         Some(Command::Audit(args)) => cmd_audit::run(args, world),
+        Some(Command::Merge(args)) => cmd_merge::run(args, world),
         Some(Command::Inspect(args)) => cmd_inspect::run(args, world),
         Some(Command::Export(args)) => cmd_export::run(args, world),
         Some(Command::Samples(args)) => cmd_samples::run(args, world),

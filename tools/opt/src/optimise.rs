@@ -598,7 +598,7 @@ impl Validation {
             seed: JudgeArgs::SEED,
             // No flag sets it here, and users accept less delay for passes than for `validate`.
             max_steps: JudgeArgs::MAX_STEPS / 10,
-            torch: cli.input.torch,
+            torch: cli.input.torch.map(Into::into),
             no_verify: cli.input.no_verify,
             callee: cli.input.callee.clone(),
             seen: cli.pipeline.seen.clone(),

@@ -3,12 +3,54 @@
 
 use crate::progress::Progress;
 use crate::{World, batch, exit};
+use clap::Args;
 use jitopt_core::ops::declared::Declared;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Work that is divided between processes.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct ShardArg {
+    /// Take only every N-th file, beginning with the I-th: each of N processes takes its share
+    #[arg(long, value_name = "I/N", require_equals = true)]
+    shard: Option<Shard>,
+}
+
+/// `2/8`: the second of eight shares.
+#[derive(Clone, Copy, Debug)]
+struct Shard {
+    number: usize,
+    of: usize,
+}
+
+impl FromStr for Shard {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Shard, String> {
+        let numbers = text.split_once('/').and_then(|(number, of)| Some((number.parse().ok()?, of.parse().ok()?)));
+        match numbers {
+            Some((number, of)) if (1..=of).contains(&number) => Ok(Shard { number, of }),
+            _ => Err("expected I/N with I from 1 to N, such as 2/8".to_owned()),
+        }
+    }
+}
+
+impl ShardArg {
+    /// The files of this share, in order; all of them if there are no shares.
+    pub(crate) fn of(&self, files: &[PathBuf]) -> Vec<PathBuf> {
+        let is_ours = |at: usize| self.shard.is_none_or(|shard| at % shard.of == shard.number - 1);
+        files.iter().enumerate().filter(|(at, _)| is_ours(*at)).map(|(_, file)| file.clone()).collect()
+    }
+
+    /// Whether work is divided.
+    pub(crate) fn divides(&self) -> bool {
+        self.shard.is_some()
+    }
+}
 
 /// The output of the work on one file, and its exit code.
 struct Done {

@@ -46,12 +46,13 @@ impl ArchiveCode {
     }
 
     /// The same for running: objects have the classes that the archive stores, so that calls of
-    /// interfaces are inlined, too, also in forks.
+    /// interfaces are inlined, too, also in forks; `forward` has its hooks around it.
     ///
     /// # Errors
     /// As of [`ArchiveCode::inlined`].
     pub fn runnable(&self, method: &MethodName, module: &StoredValue) -> Result<Graph> {
-        let mut graph = self.emitted(method, true)?;
+        let mut graph = self.called_from_outside(method)?;
+        name_module(&mut graph);
         let mut callees = Callees::default();
         for _ in 0..MOST_ROUNDS {
             let resolved = self.resolve(&mut graph, module, &HashMap::new());
@@ -220,6 +221,15 @@ fn within(object: IValue, path: &[String]) -> Option<IValue> {
 /// Whether a value is bound as a whole: attributes of other objects have paths of their own.
 fn is_bound_whole(value: &IValue) -> bool {
     !matches!(value, IValue::Object(object) if !is_packed(object.class.as_str()))
+}
+
+/// Names the module `self`, as exported programs do, whatever the user called it: what it holds is
+/// bound by names such as `self.weight`.
+fn name_module(graph: &mut Graph) {
+    let first = graph.params(graph.root()).next();
+    if let Some(module) = first.filter(|param| matches!(graph.ty(*param).kind(), TypeKind::Class(_))) {
+        graph.set_name(module, b"self");
+    }
 }
 
 /// The value of a literal without parts.

@@ -16,6 +16,7 @@ mod declared_names;
 mod emission;
 mod expression_emission;
 mod expression_parser;
+mod forward_hooks;
 mod hook_meter;
 mod inlined_methods;
 mod load_hooks;

@@ -124,6 +124,10 @@ pub(crate) struct ClassDef {
     pub(crate) base: String,
     pub(crate) fields: Vec<Field>,
     pub(crate) methods: Vec<FunctionDef>,
+    /// Methods that Python calls before `forward` of the outermost module, `__forward_pre_hooks__`.
+    pub(crate) before_forward: Vec<String>,
+    /// Those that it calls after it, `__forward_hooks__`.
+    pub(crate) after_forward: Vec<String>,
 }
 
 /// `name : T`, `name : Final[T] = value`, or `NAME = value` in an enum.

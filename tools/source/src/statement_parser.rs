@@ -72,11 +72,14 @@ impl<'a, 'l> Parser<'a, 'l> {
                 cursor.expect(")")?;
             }
             cursor.expect(":")?;
-            Ok(ClassDef { name, base, fields: Vec::new(), methods: Vec::new() })
+            let (fields, methods, before_forward, after_forward) = Default::default();
+            Ok(ClassDef { name, base, fields, methods, before_forward, after_forward })
         })?;
         while self.lines.get(self.at).is_some_and(|line| line.level > level) {
             match self.lines[self.at].get(0) {
                 Some(Token::Name("def")) => class.methods.push(self.function()?),
+                Some(Token::Name("__forward_pre_hooks__")) => class.before_forward = self.line(names)?,
+                Some(Token::Name("__forward_hooks__")) => class.after_forward = self.line(names)?,
                 _ => {
                     let field = self.line(field)?;
                     class.fields.extend(field);
@@ -211,6 +214,19 @@ fn header(cursor: &mut Cursor<'_, '_>) -> Result<FunctionDef> {
     let result = cursor.takes("->").then(|| cursor.expression()).transpose()?;
     cursor.expect(":")?;
     Ok(FunctionDef { at, name, params, result, body: Vec::new() })
+}
+
+/// The names of `__forward_hooks__ = ["a", "b", ]`.
+fn names(cursor: &mut Cursor<'_, '_>) -> Result<Vec<String>> {
+    cursor.next();
+    cursor.expect("=")?;
+    let list = cursor.expression()?;
+    let ExprKind::List(items) = list.kind else { return cursor.expected("a list of names") };
+    let text = |item: Expr| match item.kind {
+        ExprKind::Text(text) => Some(String::from_utf8_lossy(&text).into_owned()),
+        _ => None,
+    };
+    Ok(items.into_iter().filter_map(text).collect())
 }
 
 /// A statement of a class; nothing for lists of parameters, buffers and hooks.

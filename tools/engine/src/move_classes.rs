@@ -1,0 +1,170 @@
+//! What kind of difference there is between two files of one model, and where it begins.
+
+use jitopt_core::interpreter::{IValue, Stop};
+use jitopt_core::tensor::Tensor;
+use jitopt_judge::aligning::{Alignment, Parting};
+
+/// Kinds of differences between two files of one model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum MoveClass {
+    /// Bits differ, by no more than rounding explains.
+    Rounding,
+    /// One of them accepts sizes that the other refuses.
+    Shape,
+    /// Weights differ.
+    Weights,
+    /// One of them trains: dropout, batch norm.
+    Mode,
+    /// A number or an option of an operator differs: eps, an approximation, a scale.
+    Constant,
+    /// A result has another element type.
+    Dtype,
+    /// The same program means something else in the other release.
+    Release,
+    /// One of them computes something else.
+    Operator,
+}
+
+impl MoveClass {
+    /// In a word.
+    pub fn name(self) -> &'static str {
+        match self {
+            MoveClass::Rounding => "rounding",
+            MoveClass::Shape => "shape",
+            MoveClass::Weights => "weights",
+            MoveClass::Mode => "mode",
+            MoveClass::Constant => "constant",
+            MoveClass::Dtype => "dtype",
+            MoveClass::Release => "release",
+            MoveClass::Operator => "operator",
+        }
+    }
+
+    /// In a sentence.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            MoveClass::Rounding => "only rounding differs",
+            MoveClass::Shape => "one of them was made for fixed sizes",
+            MoveClass::Weights => "weights differ",
+            MoveClass::Mode => "one of them is in training mode",
+            MoveClass::Constant => "a number or an option of an operator differs",
+            MoveClass::Dtype => "a result has another element type",
+            MoveClass::Release => "the releases compute an operator differently",
+            MoveClass::Operator => "one of them computes something else",
+        }
+    }
+}
+
+/// What is known about a difference.
+pub(crate) struct Evidence<'a> {
+    /// Results of the first and of the second file, or why there are none.
+    pub(crate) results: (&'a Result<Vec<IValue>, Stop>, &'a Result<Vec<IValue>, Stop>),
+    pub(crate) alignment: &'a Alignment,
+    /// Whether results are the same once the second file has the weights of the first; nothing if
+    /// the weights are the same.
+    pub(crate) same_with_our_weights: Option<bool>,
+    /// Whether the same program was run as two releases run it.
+    pub(crate) releases_differ: bool,
+    /// Whether sizes are known that only one of them accepts.
+    pub(crate) fixes_sizes: bool,
+}
+
+/// The class of a difference, and why.
+pub(crate) fn class(evidence: &Evidence<'_>) -> (MoveClass, Vec<String>) {
+    let rules = [of_weights, of_types, of_mode, of_release, of_sizes, of_constants];
+    if let Some(found) = rules.iter().find_map(|rule| rule(evidence)) {
+        return found;
+    }
+    let computes = |parting: &Option<Parting>, which: &str| {
+        parting.as_ref().map(|parting| format!("the {which} file computes `{}`", parting.kind))
+    };
+    let alignment = evidence.alignment;
+    let why = computes(&alignment.first, "first").into_iter().chain(computes(&alignment.second, "second"));
+    let weights = evidence.same_with_our_weights.map(|_| "weights differ, too".to_owned());
+    (MoveClass::Operator, why.chain(weights).collect())
+}
+
+type Found = Option<(MoveClass, Vec<String>)>;
+
+fn of_weights(evidence: &Evidence<'_>) -> Found {
+    let is_cause = evidence.same_with_our_weights == Some(true);
+    is_cause
+        .then(|| (MoveClass::Weights, vec!["with the weights of the first file the results are the same".to_owned()]))
+}
+
+/// Element types of results, where there are as many.
+fn of_types(evidence: &Evidence<'_>) -> Found {
+    let (Ok(ours), Ok(theirs)) = evidence.results else { return None };
+    let (ours, theirs) = (tensors(ours), tensors(theirs));
+    let pair = ours.iter().zip(&theirs).find(|(a, b)| a.dtype() != b.dtype() && ours.len() == theirs.len());
+    let (a, b) = pair?;
+    let why = format!("{} in the first file, {} in the second", a.dtype().python_name(), b.dtype().python_name());
+    Some((MoveClass::Dtype, vec![why]))
+}
+
+fn tensors(values: &[IValue]) -> Vec<Tensor> {
+    let mut all = Vec::new();
+    values.iter().for_each(|value| value.each_tensor(&mut |tensor| all.push(tensor.clone())));
+    all
+}
+
+fn of_mode(evidence: &Evidence<'_>) -> Found {
+    let alignment = evidence.alignment;
+    let [first, second] = [&alignment.first, &alignment.second];
+    let [first, second] = [first, second].map(|parting| parting.as_ref().filter(|parting| parting.trains));
+    let (which, parting) = match (first, second) {
+        (Some(parting), None) => ("first", parting),
+        (None, Some(parting)) => ("second", parting),
+        (Some(_), Some(_)) | (None, None) => return None,
+    };
+    Some((MoveClass::Mode, vec![format!("in the {which} file `{}` trains", parting.kind)]))
+}
+
+fn of_release(evidence: &Evidence<'_>) -> Found {
+    let parting = evidence.alignment.second.as_ref().or(evidence.alignment.first.as_ref());
+    let why = parting.map(|parting| format!("`{}`", parting.kind));
+    evidence.releases_differ.then(|| (MoveClass::Release, why.into_iter().collect()))
+}
+
+/// A program that was made for fixed sizes raises, or reshapes to other ones.
+fn of_sizes(evidence: &Evidence<'_>) -> Found {
+    let raises = [evidence.results.0, evidence.results.1].into_iter().filter_map(|result| result.as_ref().err()).next();
+    let reshapes =
+        |parting: &Option<Parting>| parting.as_ref().is_some_and(|parting| SIZED.contains(&parting.kind.as_str()));
+    let alignment = evidence.alignment;
+    let is_sized = reshapes(&alignment.first) || reshapes(&alignment.second);
+    let other_shapes = match evidence.results {
+        (Ok(a), Ok(b)) => tensors(a).iter().map(Tensor::shape).ne(tensors(b).iter().map(Tensor::shape)),
+        _ => false,
+    };
+    let is_it = raises.is_some() && (evidence.fixes_sizes || is_sized) || is_sized && other_shapes;
+    let why = raises.and_then(Stop::exception).map(|raised| format!("it raises {}: {}", raised.class, raised.message));
+    is_it.then(|| (MoveClass::Shape, why.into_iter().collect()))
+}
+
+/// Operators that are given sizes.
+const SIZED: [&str; 8] = [
+    "aten::view",
+    "aten::reshape",
+    "aten::_unsafe_view",
+    "aten::expand",
+    "aten::zeros",
+    "aten::ones",
+    "aten::full",
+    "aten::arange",
+];
+
+/// Both compute the same operator of the same tensors, with other numbers.
+fn of_constants(evidence: &Evidence<'_>) -> Found {
+    let (Some(a), Some(b)) = (&evidence.alignment.first, &evidence.alignment.second) else { return None };
+    if a.kind != b.kind {
+        return None;
+    }
+    let differ: Vec<String> = (a.numbers.iter())
+        .filter_map(|(name, ours)| {
+            let (_, theirs) = b.numbers.iter().find(|(other, theirs)| other == name && theirs != ours)?;
+            Some(format!("`{name}` of `{}` is {ours} in the first file, {theirs} in the second", a.kind))
+        })
+        .collect();
+    (!differ.is_empty()).then_some((MoveClass::Constant, differ))
+}
