@@ -3,14 +3,17 @@
 //! The tree is copied to `target/mutants-tree` with the faults of all `.mutants` files inserted
 //! (`tools/tidy/src/replacements.rs`), and built once. A mutant is found if
 //!
-//! 1. one of the tests that its file names in `tests: …` fails while it is active. `TEST=FILTER` is
-//!    a test binary of `tools/opt/tests` with a filter. A test that takes ten times as long as
-//!    without the mutant fails;
-//! 2. or else `tools/opt/tests/detection.rs` finds it on random and recorded graphs.
+//! 1. one of the lit files that reach its site fails while it is active (`covering.rs`);
+//! 2. or else one of the tests that its file names in `tests: …`. `TEST=FILTER` is a test binary of
+//!    `tools/opt/tests` with a filter;
+//! 3. or else `tools/opt/tests/detection.rs` finds it on random and recorded graphs.
+//!
+//! A test that takes ten times as long as without the mutant fails.
 //!
 //! The rest survives. `tools/mutation/survivors.md` has those whose reason is known; another one is
 //! an error.
 
+use crate::covering::{Coverage, in_parallel};
 use anyhow::{Context, Result, bail, ensure};
 use jitopt_tidy::replacements::{self, Sheet};
 use jitopt_tidy::{Tree, replacements::SURVIVORS};
@@ -68,17 +71,18 @@ pub fn run(root: &Path, asked: &Asked) -> Result<()> {
     let copy = root.join("target/mutants-tree");
     let sources = write_copy(&tree, &copy, &asked.filter)?;
     println!("{} mutants in {} files", sources.iter().map(|s| s.names.len()).sum::<usize>(), sources.len());
-    let binaries = build(root, &copy, &sources)?;
+    let target = root.join("target/mutants-build");
+    let binaries = build(&target, &copy, &sources)?;
     println!("built after {:.0} s", begin.elapsed().as_secs_f64());
     let mut fates = BTreeMap::new();
     let mut judge = Judge { folder: copy.join("tools/opt"), binaries: &binaries, usual: BTreeMap::new(), deadline };
+    judge.by_lit_files(&sources, &target, &copy, &mut fates)?;
     for source in &sources {
         for name in &source.names {
-            let fate = judge.by_tests(name, &source.tests)?;
-            if let Fate::ByTest(test) = &fate {
-                println!("{name}: found by {test}");
+            if fates.get(name) == Some(&Fate::Survived) {
+                let fate = judge.by_tests(name, &source.tests)?;
+                fates.insert(name.clone(), fate);
             }
-            fates.insert(name.clone(), fate);
         }
     }
     judge.by_validation(&mut fates, asked)?;
@@ -123,7 +127,7 @@ fn write_copy(tree: &Tree, copy: &Path, filter: &str) -> Result<Vec<Source>> {
 
 /// Builds the tests that judge; returns their binaries. The inserted expressions are no code that
 /// lints have to like.
-fn build(root: &Path, copy: &Path, sources: &[Source]) -> Result<BTreeMap<String, PathBuf>> {
+fn build(target: &Path, copy: &Path, sources: &[Source]) -> Result<BTreeMap<String, PathBuf>> {
     let mut command = Command::new("cargo");
     command.args(["test", "--no-run", "--locked", "--package", "jitopt", "--features", "mutants"]);
     command.args(["--test", DETECTION]);
@@ -133,8 +137,7 @@ fn build(root: &Path, copy: &Path, sources: &[Source]) -> Result<BTreeMap<String
     for test in tests {
         command.args(["--test", test]);
     }
-    let target = root.join("target/mutants-build");
-    command.arg("--target-dir").arg(&target).env("RUSTFLAGS", "-Awarnings").current_dir(copy).stderr(Stdio::piped());
+    command.arg("--target-dir").arg(target).env("RUSTFLAGS", "-Awarnings").current_dir(copy).stderr(Stdio::piped());
     let mut child = command.spawn()?;
     let mut binaries = BTreeMap::new();
     for line in BufReader::new(child.stderr.take().context("no output")?).lines() {
@@ -178,6 +181,35 @@ impl Judge<'_> {
         Ok(command)
     }
 
+    /// Runs all mutants in the lit files that reach them.
+    fn by_lit_files<'s>(
+        &self,
+        sources: &'s [Source],
+        target: &Path,
+        copy: &Path,
+        fates: &mut BTreeMap<String, Fate>,
+    ) -> Result<()> {
+        let begin = Instant::now();
+        let scratch = target.join("reached");
+        let coverage = Coverage::measure(target.join("debug/jitopt"), &copy.join("testdata"), &scratch)?;
+        println!("{} lit files take {:.0} s", coverage.len(), begin.elapsed().as_secs_f64());
+        let of_source = |source: &'s Source| source.names.iter().map(move |name| (name, &*source.path));
+        let all: Vec<(&String, &str)> = sources.iter().flat_map(of_source).collect();
+        let fate = |_, (name, path): &(&String, &str)| -> Result<Fate> {
+            if self.is_late() {
+                return Ok(Fate::NotTried);
+            }
+            Ok(coverage.failing(name, path)?.map_or(Fate::Survived, |file| {
+                println!("{name}: found by {file}");
+                Fate::ByTest(file)
+            }))
+        };
+        for ((name, _), fate) in all.iter().zip(in_parallel(&all, fate)) {
+            fates.insert((*name).clone(), fate?);
+        }
+        Ok(())
+    }
+
     /// Runs a mutant in the tests that its file names.
     fn by_tests(&mut self, name: &str, tests: &[String]) -> Result<Fate> {
         for test in tests {
@@ -188,6 +220,7 @@ impl Judge<'_> {
             let mut command = self.command(test)?;
             command.env("JITOPT_MUTANT", name).stdout(Stdio::null()).stderr(Stdio::null());
             if !passes(&mut command.spawn()?, limit)? {
+                println!("{name}: found by {test}");
                 return Ok(Fate::ByTest(test.clone()));
             }
         }
@@ -247,7 +280,7 @@ impl Judge<'_> {
 }
 
 /// Waits for a process; it is ended at the limit.
-fn passes(child: &mut Child, limit: Duration) -> Result<bool> {
+pub(crate) fn passes(child: &mut Child, limit: Duration) -> Result<bool> {
     let begin = Instant::now();
     loop {
         if let Some(status) = child.try_wait()? {

@@ -2,6 +2,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool")]
 
 mod all_tests;
+mod covering;
 mod faults;
 mod new_operator;
 mod new_pass;
