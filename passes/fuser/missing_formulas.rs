@@ -4,7 +4,7 @@
 //! PyTorch's fuser makes groups of such operators, too, and so does level 1. From level 2 on they
 //! stay outside, where their operators run without a warning.
 
-use jitopt_core::codegen::lowering::{arguments_of_types, lower, named_dtype};
+use jitopt_core::codegen::lowering::{Cause, arguments_of_types, lower, named_dtype};
 use jitopt_core::interpreter::Release;
 use jitopt_core::ir::{Graph, Node, Value};
 use jitopt_core::ops::formulas::{Typing, When, formulas};
@@ -33,11 +33,12 @@ pub(super) fn lacks_formula(graph: &Graph, node: Node) -> bool {
     let Release(major, minor) = graph.release();
     // Another refusal may not hold in a larger group: a value that an operator passes on unchanged
     // may be computed there.
-    let is_final = |why: &str| {
-        let is_of_another_type = is_mixed && why.contains("` with ") && why.contains(" of ");
-        why.contains("has no formula") || why.contains("has no recipe") || is_of_another_type
+    let is_final = |cause: Cause| match cause {
+        Cause::Operator => true,
+        Cause::ElementType => is_mixed,
+        Cause::Group => false,
     };
-    lower(&section, "a node", &arguments, (major, minor)).is_err_and(|refusal| is_final(&refusal.0))
+    lower(&section, "a node", &arguments, (major, minor)).is_err_and(|refusal| is_final(refusal.cause))
 }
 
 /// Whether an operator may only return its operand, as far as types tell: that does not merit a

@@ -43,18 +43,39 @@ pub enum Argument {
 
 /// The reason why a group has no kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal(pub String);
+pub struct Refusal {
+    /// In words.
+    pub why: String,
+    /// Whether a larger group may have one.
+    pub cause: Cause,
+}
+
+/// What a refusal depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// An operator has no formula or recipe for its operands, in whatever group.
+    Operator,
+    /// An operand of an operator has this element type; where all operands of the operator have
+    /// it, another group may convert them.
+    ElementType,
+    /// The group: another one may have a kernel.
+    Group,
+}
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.why)
     }
 }
 
 impl std::error::Error for Refusal {}
 
 fn refuse<T>(why: impl Into<String>) -> Result<T, Refusal> {
-    Err(Refusal(why.into()))
+    refuse_for(Cause::Group, why)
+}
+
+fn refuse_for<T>(cause: Cause, why: impl Into<String>) -> Result<T, Refusal> {
+    Err(Refusal { why: why.into(), cause })
 }
 
 /// The operands of a section by the types of its params, and the assumptions made: `usual` where a
@@ -136,7 +157,7 @@ struct Operand {
 /// of operands, and whatever one loop cannot compute are refused, with the reason.
 pub fn lower(section: &Graph, group: &str, arguments: &[Argument], release: (u32, u32)) -> Result<Kernel, Refusal> {
     let kernel = Kernel { group: group.to_owned(), keeps_channels: release >= (1, 5), ..Kernel::default() };
-    let axis_maps = AxisMaps::of(section).map_err(|clash| Refusal(clash.0))?;
+    let axis_maps = AxisMaps::of(section).or_else(|clash| refuse(clash.0))?;
     let (known, names) = (FxHashMap::default(), FxHashSet::default());
     let mut lowering = Lowering { section, release, kernel, axis_maps, known, names };
     lowering.params(arguments);
@@ -312,7 +333,7 @@ impl Lowering<'_> {
         }
         let Some(row) = rows.iter().find(|row| row.when.iter().all(|when| self.holds(node, row, *when))) else {
             let why = if rows.is_empty() { "has no formula" } else { "has no formula for these operands" };
-            return refuse(format!("`{kind}` {why}"));
+            return refuse_for(Cause::Operator, format!("`{kind}` {why}"));
         };
         if self.section.num_outputs(node) != 1 {
             return refuse(format!("`{kind}` has {} results", self.section.num_outputs(node)));
@@ -519,7 +540,10 @@ impl Lowering<'_> {
             Typing::Predicate => (own(0)?, DType::Bool),
             Typing::Chosen => match own(0)? {
                 DType::Bool | DType::Byte => same(self.promoted(node, 1..3)),
-                other => return refuse(format!("`{}` with a condition of {}", row.kind, other.name())),
+                other => {
+                    let why = format!("`{}` with a condition of {}", row.kind, other.name());
+                    return refuse_for(Cause::ElementType, why);
+                }
             },
             Typing::Cast(dtype) => same(dtype),
             Typing::Named(i) => match self.named(node, i) {
@@ -721,7 +745,7 @@ fn formula_of(row: &Formula, kind: Symbol, computed: DType) -> Result<&'static E
         _ => "",
     };
     match text.is_empty() {
-        true => refuse(format!("`{kind}` of {} has no formula", computed.name())),
-        false => expression(text).map_err(Refusal),
+        true => refuse_for(Cause::Operator, format!("`{kind}` of {} has no formula", computed.name())),
+        false => expression(text).or_else(refuse),
     }
 }

@@ -3,7 +3,7 @@
 
 use super::kernel::{Direction, Inner, Kernel, Source, Traversal};
 use super::kernel_plan::Plan;
-use super::lowering::{Refusal, arguments_of_types, lower};
+use super::lowering::{Cause, Refusal, arguments_of_types, lower};
 use super::target::{CPU, Stage, Target};
 use crate::analysis::axis_maps::AxisMap;
 use crate::analysis::reduced_dims::Axes;
@@ -102,7 +102,7 @@ pub fn text(graph: &Graph, release: Option<Release>, (target, stage): (&Target, 
     for one in planned {
         match one.text(target, stage) {
             Ok(text) => texts.push(text),
-            Err(why) => refused.push((one.name, Refusal(why))),
+            Err(why) => refused.push((one.name, Refusal { why, cause: Cause::Group })),
         }
     }
     let text = match stage {

@@ -442,7 +442,7 @@ impl CpuBackend {
         release: (u32, u32),
     ) -> Result<Rc<Kernel>, String> {
         let key = (section.id().number(), arguments.to_vec());
-        let make = || lower(section, name, arguments, release).map(Rc::new).map_err(|refusal| refusal.0);
+        let make = || lower(section, name, arguments, release).map(Rc::new).map_err(|refusal| refusal.why);
         self.lowered.borrow_mut().entry(key).or_insert_with(make).clone()
     }
 

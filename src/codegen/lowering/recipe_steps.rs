@@ -1,6 +1,6 @@
 //! Lowers reductions by the recipes of the operator table.
 
-use super::{Known, Lowering, Operand, Refusal, refuse};
+use super::{Cause, Known, Lowering, Operand, Refusal, refuse, refuse_for};
 use crate::analysis::axis_maps::AxisMap;
 use crate::analysis::reduced_dims::{Axes, axes, besides, is_of_channels, keeps, overload};
 use crate::codegen::expression::{Expression, expression};
@@ -42,7 +42,8 @@ impl Lowering<'_> {
             OPTIONAL.iter().all(|name| given(name) == recipe.given.contains(name)) && recipe.says.iter().all(says)
         };
         let Some(recipe) = recipes.iter().find(holds) else {
-            return refuse(format!("`{}` has no recipe for these operands", self.section.kind(node)));
+            let why = format!("`{}` has no recipe for these operands", self.section.kind(node));
+            return refuse_for(Cause::Operator, why);
         };
         self.follow(Cooking { node, schema, recipe, made: Vec::new() })
     }
@@ -115,7 +116,7 @@ impl Lowering<'_> {
         let (name, line) = (self.section.name(self.section.output(cooking.node, k)), self.line(cooking.node));
         let out = terms.elements;
         let step = Step {
-            formula: expression("a").map_err(Refusal)?,
+            formula: expression("a").or_else(refuse)?,
             computed: out,
             out,
             inputs: vec![Input { letter: 'a', source, dtype, to: out }],
@@ -154,7 +155,7 @@ impl Lowering<'_> {
         else {
             return refuse(format!("`{}` has no line {letter}", cooking.recipe.kind));
         };
-        let formula = expression(text).map_err(Refusal)?;
+        let formula = expression(text).or_else(refuse)?;
         let inputs = self.letters(cooking, formula, terms.elements)?;
         let (name, line) = (self.section.name(output), self.line(cooking.node));
         let input = match inputs[..] {
@@ -169,7 +170,7 @@ impl Lowering<'_> {
     /// Adds a column reduction: a sum over other dimensions than those of rows.
     fn column_reduction(&mut self, cooking: &Cooking, terms: Terms) -> Result<(), Refusal> {
         let Line(_, _, text) = cooking.recipe.lines[0];
-        match self.letters(cooking, expression(text).map_err(Refusal)?, terms.elements)?[..] {
+        match self.letters(cooking, expression(text).or_else(refuse)?, terms.elements)?[..] {
             [input] if terms.elements.is_float() => {
                 let column_reduction =
                     ColumnReduction { axes: terms.axes, keep: terms.keep, input, line: self.line(cooking.node) };
@@ -209,7 +210,7 @@ impl Lowering<'_> {
         let is_wide = recipe.wide.contains(letter);
         let computed = if is_wide && making == Making::Each { DType::Double } else { terms.elements };
         let out = if is_wide { DType::Double } else { terms.elements };
-        let formula = expression(text).map_err(Refusal)?;
+        let formula = expression(text).or_else(refuse)?;
         let inputs = self.letters(cooking, formula, computed)?;
         let reduce = match making {
             Making::Whole(reduce) => reduce,
@@ -312,7 +313,10 @@ impl Lowering<'_> {
                     Ok((source, dtype))
                 }
                 true => Ok((source, dtype)),
-                false => refuse(format!("`{}` with {name} of {}", cooking.recipe.kind, dtype.name())),
+                false => {
+                    let why = format!("`{}` with {name} of {}", cooking.recipe.kind, dtype.name());
+                    refuse_for(Cause::ElementType, why)
+                }
             };
         }
         match self.known_operand(cooking.node, i) {
@@ -367,7 +371,10 @@ impl Lowering<'_> {
         };
         match fits {
             true => Ok(computed),
-            false => refuse(format!("`{}` of {} has no recipe", cooking.recipe.kind, computed.name())),
+            false => {
+                let why = format!("`{}` of {} has no recipe", cooking.recipe.kind, computed.name());
+                refuse_for(Cause::Operator, why)
+            }
         }
     }
 

@@ -99,7 +99,7 @@ impl Stopped {
     ///
     /// # Errors
     /// What was not a run.
-    pub fn into_stop(self) -> Result<Stop, Error> {
+    pub(crate) fn into_stop(self) -> Result<Stop, Error> {
         match self {
             Stopped::Raised(stop) | Stopped::OutOfBudget(stop) => Ok(stop),
             other => Err(other.into()),

@@ -384,18 +384,26 @@ impl Trial {
 /// # Errors
 /// Names the exit status.
 pub(crate) fn refuse_unstartable(command: Option<&str>, graph: &Graph) -> Result<(), Error> {
-    let said = command.and_then(|command| fails_command(command, graph));
-    match said {
-        // Exit statuses of shells for a missing program, or one that is not executable.
-        Some(said) if said.ends_with("exit status: 126") || said.ends_with("exit status: 127") => {
-            refuse(format_args!("--check: {said}: it cannot be started"))
-        }
+    match command.and_then(|command| failure(command, graph)) {
+        // Exit statuses of shells for a program that is not executable, or missing.
+        Some(Failure { said, code: Some(126 | 127) }) => refuse(format_args!("--check: {said}: it cannot be started")),
         _ => Ok(()),
     }
 }
 
+/// How a shell command fails.
+struct Failure {
+    said: String,
+    /// The exit status, if it ran to its end.
+    code: Option<i32>,
+}
+
 /// Runs a shell command on a graph; returns its error if it fails.
 pub(crate) fn fails_command(command: &str, graph: &Graph) -> Option<String> {
+    failure(command, graph).map(|failure| failure.said)
+}
+
+fn failure(command: &str, graph: &Graph) -> Option<Failure> {
     use std::io::Write;
     use std::process::{Command, Stdio};
     let child = Command::new("sh")
@@ -404,9 +412,10 @@ pub(crate) fn fails_command(command: &str, graph: &Graph) -> Option<String> {
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn();
+    let not_run = |error| Some(Failure { said: format!("`{command}` cannot be run: {error}"), code: None });
     let mut child = match child {
         Ok(child) => child,
-        Err(error) => return Some(format!("`{command}` cannot be run: {error}")),
+        Err(error) => return not_run(error),
     };
     if let Some(mut stdin) = child.stdin.take() {
         // A command need not read its input.
@@ -414,7 +423,9 @@ pub(crate) fn fails_command(command: &str, graph: &Graph) -> Option<String> {
     }
     match child.wait_with_output() {
         Ok(output) if output.status.success() => None,
-        Ok(output) => Some(format!("`{command}` failed with {}", output.status)),
-        Err(error) => Some(format!("`{command}` cannot be run: {error}")),
+        Ok(output) => {
+            Some(Failure { said: format!("`{command}` failed with {}", output.status), code: output.status.code() })
+        }
+        Err(error) => not_run(error),
     }
 }

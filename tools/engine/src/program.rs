@@ -42,8 +42,7 @@ impl Program {
     }
 
     /// Parses and verifies the graph; `release` is the PyTorch release whose semantics apply, or
-    /// the newest that prints such text. Warnings of the verifier are not reported; see
-    /// [`Program::graph_to_run`].
+    /// the newest that prints such text. Warnings of the verifier are not reported.
     ///
     /// # Errors
     /// The text does not parse, or the graph has structural errors: nothing can run it.
@@ -74,7 +73,7 @@ impl Program {
     }
 
     /// Whether it is an archive.
-    pub fn is_archive(&self) -> bool {
+    pub(crate) fn is_archive(&self) -> bool {
         jitopt_archive::looks_like_archive(&self.text)
     }
 
@@ -86,12 +85,12 @@ impl Program {
         archives::contents(&self.name(), &self.text, release)
     }
 
-    /// The same with the warnings of the verifier: a call that fits no overload runs, by the names
+    /// [`Program::graph`] with the warnings of the verifier: a call that fits no overload runs, by the names
     /// of its operands, but PyTorch would not run it.
     ///
     /// # Errors
     /// See [`Program::graph`].
-    pub fn graph_to_run(&self, release: Option<Release>, workspace: &mut Workspace<'_>) -> Result<Graph, Error> {
+    pub(crate) fn graph_to_run(&self, release: Option<Release>, workspace: &mut Workspace<'_>) -> Result<Graph, Error> {
         let graph = self.graph(release, workspace)?;
         let report = verify::verify(&graph);
         if !report.findings.is_empty() {

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 /// For outputs of nodes, the names of the corresponding values in `before`. Outputs of nodes that
 /// passes created have none.
-pub fn old_names(before: &Graph, after: &Graph) -> HashMap<Value, String> {
+pub(crate) fn old_names(before: &Graph, after: &Graph) -> HashMap<Value, String> {
     let known: HashSet<Node> = before.all_nodes().collect();
     let mut names = HashMap::new();
     for node in after.all_nodes() {

@@ -43,7 +43,7 @@ impl Seat {
     }
 
     /// Whether this member reports the result.
-    pub fn leads(&self) -> bool {
+    pub(crate) fn leads(&self) -> bool {
         self.number == 0
     }
 
