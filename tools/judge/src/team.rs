@@ -42,11 +42,6 @@ impl Seat {
         Seat::team(1).remove(0)
     }
 
-    /// Whether this member reports the result.
-    pub(crate) fn leads(&self) -> bool {
-        self.number == 0
-    }
-
     /// The first of these candidates that holds. All members must call this with the same
     /// candidates; each evaluates every n-th one.
     pub fn first(&self, candidates: std::ops::Range<usize>, mut holds: impl FnMut(usize) -> bool) -> Option<usize> {
