@@ -50,8 +50,11 @@ fn named_by_environment() -> Option<Mutant> {
     Some(Mutant { site, kind })
 }
 
+/// An open file, and the sites that it names already.
+type Report = Mutex<(File, BTreeSet<&'static str>)>;
+
 /// Where a process writes each site that it reaches, once: the file that `JITOPT_REACHED` names.
-static REPORT: LazyLock<Option<Mutex<(File, BTreeSet<&'static str>)>>> = LazyLock::new(|| {
+static REPORT: LazyLock<Option<Report>> = LazyLock::new(|| {
     let file = File::options().append(true).create(true).open(std::env::var_os("JITOPT_REACHED")?).ok()?;
     Some(Mutex::new((file, BTreeSet::new())))
 });

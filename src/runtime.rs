@@ -13,7 +13,7 @@
 //! - [`toolchain`] finds a C compiler and runs it; [`disk_cache`] keeps compiled units
 //! - `executing` is the memory of launches that run without a compiler, as a nest is executed
 //! - `engine` is the table of ways to run kernels; `emulated_launch` runs the text for GPUs on a
-//!   processor that emulates blocks of threads
+//!   processor that emulates blocks of threads, which get a `device_launch`
 //! - `launching` distributes a launch over the threads of `thread_pool`
 //! - [`loading`] opens compiled libraries and calls their functions: the only module with `unsafe`,
 //!   each block with its contract
@@ -25,6 +25,7 @@
 pub mod backend;
 pub mod caches;
 mod destinations;
+mod device_launch;
 pub mod disk_cache;
 mod division;
 #[cfg(test)]

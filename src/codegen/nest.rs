@@ -484,6 +484,27 @@ pub struct Nest {
 }
 
 impl Axis {
+    /// The name in messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Axis::Tiles(_) => "tiles",
+            Axis::FirstRow(_) => "tiles of the first row",
+            Axis::Points => "points",
+            Axis::Rows => "rows",
+            Axis::Columns(_) => "tiles of interleaved rows",
+            Axis::Sides(_) => "sides",
+            Axis::Side => "the rows of a side",
+            Axis::Pieces => "pieces",
+            Axis::Blocks { .. } => "blocks",
+            Axis::Lines { .. } => "lines",
+            Axis::Together(_) => "lines that are taken at once",
+            Axis::Parts { .. } => "parts of lines",
+            Axis::Shares | Axis::SharesBefore => "parts of a row",
+            Axis::Elements => "elements",
+            Axis::Halves => "halves",
+        }
+    }
+
     /// The points of a tile, of loops over tiles.
     pub fn tile(self) -> Option<usize> {
         match self {

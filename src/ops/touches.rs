@@ -1,5 +1,5 @@
-//! What operators touch besides their operands and results: what someone asks who is to run the
-//! program of somebody else.
+//! What operators touch besides their operands and results: what a user asks before running a
+//! program of unknown origin.
 //!
 //! A column of facts like those of [`super::rules`], which are about what passes may do. Patterns
 //! end with `*`. Operators of PyTorch without a row touch nothing; of operators without a schema

@@ -7,6 +7,7 @@
 //! of an operand, one that nothing has written, two threads at one element without a barrier in
 //! between, a barrier that some threads do not reach.
 
+use super::device_launch::{Cell, DeviceLaunch, Emulation, MOST_DIMS, RawFinding, Region};
 use super::geometry::Geometry;
 use super::loading::{EmulatedEntry, Loaded};
 use crate::codegen::kernel::{Direction, Kernel};
@@ -17,8 +18,6 @@ use std::sync::Mutex;
 
 /// The text before a unit.
 const EMULATION: &str = include_str!("emulation.c");
-/// Dimensions that a launch passes.
-const MOST_DIMS: usize = 8;
 /// Positions have so many bits: `jo_index` has 32, and loops add the number of threads.
 const LARGEST: i64 = 1 << 31;
 /// Most blocks of a launch: four for each multiprocessor of the largest devices. Rows beyond are
@@ -33,75 +32,6 @@ const STACK: usize = 32 << 10;
 const SEVERAL: i64 = 1024;
 /// Findings that are kept of a launch.
 const MOST_FINDINGS: usize = 8;
-
-/// A launch as kernels read it: `jo_launch` in `codegen/cuda_head.c`.
-#[repr(C)]
-#[derive(Clone, Debug)]
-pub(super) struct DeviceLaunch {
-    /// The first element of each access.
-    data: [usize; MOST_ACCESSES],
-    /// Floating-point operands, and integer ones.
-    floats: [f64; MOST_NUMBERS],
-    integers: [i64; MOST_NUMBERS],
-    /// The dimensions, and how many of them are those of rows, which come first.
-    rank: i32,
-    kept: i32,
-    /// The number of rows, and of the elements of a row.
-    rows: u32,
-    count: u32,
-    /// Sizes, and strides in elements, a row for each access.
-    shape: [u32; MOST_DIMS],
-    strides: [[u32; MOST_DIMS]; MOST_ACCESSES],
-}
-
-/// What is known of an element: `jo_cell`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Cell([u32; 8]);
-
-/// The memory of an access: `jo_region`.
-#[repr(C)]
-#[derive(Debug)]
-pub(super) struct Region {
-    memory: usize,
-    bytes: i64,
-    size: i64,
-    cells: *mut Cell,
-    is_shared: i64,
-}
-
-/// Something wrong: `jo_finding`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct RawFinding {
-    kind: i64,
-    line: i64,
-    other_line: i64,
-    block: i64,
-    thread: i64,
-    other_thread: i64,
-}
-
-/// How a launch is emulated: `jo_emulation`.
-#[repr(C)]
-#[derive(Debug)]
-pub(super) struct Emulation {
-    /// Blocks, and the threads of each.
-    blocks: i64,
-    threads: i64,
-    /// In which of several orders they run.
-    order: i64,
-    /// Whether threads wait for each other, so that each needs a stack.
-    has_barriers: i64,
-    stacks: *mut u8,
-    stack: i64,
-    /// What is known of memory, in checked mode.
-    regions: *mut Region,
-    region_count: i64,
-    findings: *mut RawFinding,
-    most_findings: i64,
-    found: i64,
-}
 
 /// A kernel whose blocks of threads are emulated.
 #[derive(Debug)]
@@ -157,7 +87,7 @@ impl Emulated {
         operands: &Operands<'_>,
         order: i64,
     ) -> Result<Vec<String>, String> {
-        let launch = DeviceLaunch::new(geometry, operands)?;
+        let launch = operands.launch(geometry)?;
         let sizes: Vec<usize> = (0..kernel.accesses()).map(|at| kernel.dtype_of(at).size()).collect();
         let mut cells: Vec<Vec<Cell>> = vec![Vec::new(); sizes.len()];
         if self.is_checked {
@@ -225,7 +155,8 @@ impl Emulated {
         }
     }
 
-    /// The statement in a line of the text with its IR line, or with the one before it that has one.
+    /// The statement in a line of the text with its IR line, or with that of the last statement
+    /// before it that has one.
     fn statement(&self, line: i64) -> String {
         let upto = usize::try_from(line).unwrap_or(0);
         let lines: Vec<&str> = self.text.lines().take(upto).collect();
@@ -253,8 +184,9 @@ fn regions(operands: &Operands<'_>, sizes: &[usize], cells: &mut [Vec<Cell>]) ->
     operands.data.iter().zip(sizes).zip(cells).map(region).collect()
 }
 
-impl DeviceLaunch {
-    fn new(geometry: &Geometry, operands: &Operands<'_>) -> Result<DeviceLaunch, String> {
+impl Operands<'_> {
+    /// The launch of these self.
+    fn launch(&self, geometry: &Geometry) -> Result<DeviceLaunch, String> {
         let (dims, kept) = order(geometry);
         let rank = dims.len();
         if rank > MOST_DIMS {
@@ -266,7 +198,7 @@ impl DeviceLaunch {
             let strides = &geometry.strides[at * rank..][..rank];
             geometry.shape.iter().zip(strides).map(|(&n, &stride)| (n - 1).max(0) * stride).sum::<i64>()
         };
-        if rows >= LARGEST || count >= LARGEST || (0..operands.data.len()).any(|at| reach(at) >= LARGEST) {
+        if rows >= LARGEST || count >= LARGEST || (0..self.data.len()).any(|at| reach(at) >= LARGEST) {
             return Err("its positions need more than 31 bits".to_owned());
         }
         let mut launch = DeviceLaunch {
@@ -280,15 +212,15 @@ impl DeviceLaunch {
             shape: [1; MOST_DIMS],
             strides: [[0; MOST_DIMS]; MOST_ACCESSES],
         };
-        for (at, &(address, _)) in operands.data.iter().enumerate() {
+        for (at, &(address, _)) in self.data.iter().enumerate() {
             launch.data[at] = address;
             for (to, &dim) in dims.iter().enumerate() {
                 launch.strides[at][to] = geometry.strides[at * rank + dim] as u32;
             }
         }
         dims.iter().enumerate().for_each(|(to, &dim)| launch.shape[to] = geometry.shape[dim] as u32);
-        launch.floats[..operands.floats.len()].copy_from_slice(operands.floats);
-        launch.integers[..operands.integers.len()].copy_from_slice(operands.integers);
+        launch.floats[..self.floats.len()].copy_from_slice(self.floats);
+        launch.integers[..self.integers.len()].copy_from_slice(self.integers);
         Ok(launch)
     }
 }
@@ -301,22 +233,5 @@ fn order(geometry: &Geometry) -> (Vec<usize>, usize) {
         Direction::Points => ((0..rank).collect(), rank),
         Direction::Outer => ((0..kept).chain([rank - 1]).chain(kept..rank - 1).collect(), kept + 1),
         _ => ((0..rank).collect(), kept),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::mem::{offset_of, size_of};
-
-    #[test]
-    fn fields_are_those_of_the_kernels() {
-        // `jo_launch`: pointers, doubles and 64-bit integers, then four of 32 bits, then arrays.
-        assert_eq!(offset_of!(DeviceLaunch, floats), 8 * MOST_ACCESSES);
-        assert_eq!(offset_of!(DeviceLaunch, rank), 8 * (MOST_ACCESSES + 2 * MOST_NUMBERS));
-        assert_eq!(offset_of!(DeviceLaunch, shape), offset_of!(DeviceLaunch, rank) + 16);
-        assert_eq!(size_of::<DeviceLaunch>(), offset_of!(DeviceLaunch, shape) + 4 * MOST_DIMS * (1 + MOST_ACCESSES));
-        assert_eq!((size_of::<Cell>(), size_of::<Region>(), size_of::<RawFinding>()), (32, 40, 48));
-        assert_eq!((offset_of!(Emulation, stacks), size_of::<Emulation>()), (32, 88));
     }
 }

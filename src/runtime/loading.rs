@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code, reason = "compiled code is loaded and called; each block gives the reason why that is sound")]
 
-use super::emulated_launch::{DeviceLaunch, Emulation};
+use super::device_launch::{DeviceLaunch, Emulation};
 use libloading::Library;
 use std::path::Path;
 

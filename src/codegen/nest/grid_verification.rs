@@ -10,7 +10,6 @@
 //!   share out, or under a condition that one thread fulfils.
 
 use super::state_rules::{IS_FIRST_THREAD, IS_IN_HALF};
-use super::verification::name;
 use super::{Axis, Bind, Compute, For, Nest, Operand, Origin, Place, Spread, Stmt, Term};
 use std::collections::BTreeSet;
 
@@ -58,7 +57,7 @@ impl Verifier<'_> {
     /// A refusal that names the loop.
     fn refuse(&self, why: &str) -> Result<(), String> {
         match self.loops.last() {
-            Some((axis, bind)) => Err(format!("the loop over {} ({bind:?}): {why}", name(*axis))),
+            Some((axis, bind)) => Err(format!("the loop over {} ({bind:?}): {why}", axis.name())),
             None => Err(format!("outside of loops: {why}")),
         }
     }

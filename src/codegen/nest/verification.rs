@@ -53,27 +53,6 @@ struct Verifier<'n> {
     known: Known,
 }
 
-/// The name of an axis in messages.
-pub(super) fn name(axis: Axis) -> &'static str {
-    match axis {
-        Axis::Tiles(_) => "tiles",
-        Axis::FirstRow(_) => "tiles of the first row",
-        Axis::Points => "points",
-        Axis::Rows => "rows",
-        Axis::Columns(_) => "tiles of interleaved rows",
-        Axis::Sides(_) => "sides",
-        Axis::Side => "the rows of a side",
-        Axis::Pieces => "pieces",
-        Axis::Blocks { .. } => "blocks",
-        Axis::Lines { .. } => "lines",
-        Axis::Together(_) => "lines that are taken at once",
-        Axis::Parts { .. } => "parts of lines",
-        Axis::Shares | Axis::SharesBefore => "parts of a row",
-        Axis::Elements => "elements",
-        Axis::Halves => "halves",
-    }
-}
-
 impl Verifier<'_> {
     fn stmts(&mut self, stmts: &[Stmt]) -> Result<(), String> {
         stmts.iter().try_for_each(|stmt| self.stmt(stmt))
@@ -82,7 +61,7 @@ impl Verifier<'_> {
     /// A refusal that names the loop.
     fn refuse(&self, why: &str) -> Result<(), String> {
         match self.loops.last() {
-            Some(Around { axis, bind, .. }) => Err(format!("the loop over {} ({bind:?}): {why}", name(*axis))),
+            Some(Around { axis, bind, .. }) => Err(format!("the loop over {} ({bind:?}): {why}", axis.name())),
             None => Err(format!("outside of loops: {why}")),
         }
     }

@@ -28,7 +28,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 pub enum Level {
     /// The file is refused.
     Error,
-    /// Somebody should look.
+    /// The user should look at it.
     Warning,
     /// It is good to know.
     Note,
@@ -163,7 +163,7 @@ pub enum Reached {
     Load,
     /// When `forward`, or another method of the module, is called.
     Call,
-    /// Only if somebody calls it by its name.
+    /// Only when a caller names it.
     Name,
 }
 

@@ -55,10 +55,13 @@ impl MoveClass {
     }
 }
 
+/// The results of a run, or why there are none.
+pub(crate) type Ran = Result<Vec<IValue>, Stop>;
+
 /// What is known about a difference.
 pub(crate) struct Evidence<'a> {
-    /// Results of the first and of the second file, or why there are none.
-    pub(crate) results: (&'a Result<Vec<IValue>, Stop>, &'a Result<Vec<IValue>, Stop>),
+    /// The runs of the first and of the second file.
+    pub(crate) results: (&'a Ran, &'a Ran),
     pub(crate) alignment: &'a Alignment,
     /// Whether results are the same once the second file has the weights of the first; nothing if
     /// the weights are the same.

@@ -85,8 +85,8 @@ impl Program {
         archives::contents(&self.name(), &self.text, release)
     }
 
-    /// [`Program::graph`] with the warnings of the verifier: a call that fits no overload runs, by the names
-    /// of its operands, but PyTorch would not run it.
+    /// [`Program::graph`] with the warnings of the verifier: a call that fits no overload runs, by
+    /// the names of its operands, but PyTorch would not run it.
     ///
     /// # Errors
     /// See [`Program::graph`].

@@ -1,7 +1,7 @@
 //! Runs one test.
 
-use crate::audit::{Step, audit, inner, is_checker, unknown_command};
 use crate::command_line::{Command, Pipeline, Redirect, Substitutions, parse, show};
+use crate::script_audit::{Step, audit, inner, is_checker, unknown_command};
 use crate::test_file::{Expect, RunLine, Script, read};
 use crate::{Commands, Config, Io, Test, builtins, line_diff, snapshots};
 use std::collections::BTreeMap;

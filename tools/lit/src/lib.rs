@@ -22,13 +22,13 @@
 //! `RUN:`, a line with unchecked output, and directives whose prefix no `filecheck` reads are
 //! errors.
 
-mod audit;
 mod builtins;
 mod checker;
 mod command_line;
 mod discovery;
 mod execution;
 mod line_diff;
+mod script_audit;
 mod snapshots;
 mod summary;
 mod test_file;

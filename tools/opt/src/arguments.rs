@@ -109,7 +109,7 @@ pub(crate) enum Command {
     Bench(Box<BenchArgs>),
     /// Extract graphs from a PyTorch log
     Extract(ExtractArgs),
-    /// Say what the program in an archive would do, at load and when called; refuse what is not safe
+    /// Say what the program in an archive would do, at load and when called; refuse unsafe ones
     Audit(AuditArgs),
     /// Add up results that many processes wrote with --json
     Merge(MergeArgs),
@@ -490,8 +490,8 @@ pub(crate) struct RunSemantics {
 pub(crate) struct BackendArgs {
     /// Backend for fusion groups: the interpreter, kernels compiled from C, the loops of kernels
     /// executed without a compiler, or kernels in CUDA whose blocks of threads the processor
-    /// emulates, with each access of memory checked or without. JITOPT_CC or CC names the compiler, JITOPT_CACHE the directory
-    /// of compiled kernels
+    /// emulates, with each access of memory checked or without. JITOPT_CC or CC names the compiler,
+    /// JITOPT_CACHE the directory of compiled kernels
     #[arg(long, value_name = "WHO", default_value = "interp", require_equals = true)]
     #[arg(value_parser = PossibleValuesParser::new(["interp", "cpu", "nest", "cuda-emulated", "cuda-checked"]))]
     pub(crate) backend: String,

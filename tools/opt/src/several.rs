@@ -124,5 +124,9 @@ fn summary(done: &[Done]) -> String {
     let mut codes: BTreeMap<i32, usize> = BTreeMap::new();
     done.iter().for_each(|done| *codes.entry(done.code).or_default() += 1);
     let counts: Vec<String> = codes.iter().map(|(code, count)| format!("{count} with exit code {code}")).collect();
-    format!("{} files ended: {}", done.len(), counts.join(", "))
+    match done {
+        [] => "no file is in this share".to_owned(),
+        [_] => format!("1 file ended: {}", counts.join(", ")),
+        _ => format!("{} files ended: {}", done.len(), counts.join(", ")),
+    }
 }

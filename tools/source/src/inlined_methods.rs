@@ -173,8 +173,8 @@ impl ArchiveCode {
         }
     }
 
-    /// Gives objects that are read from the module the classes that they have in the archive. Returns
-    /// whether a type changed.
+    /// Gives objects that are read from the module the classes that they have in the archive.
+    /// Returns whether a type changed.
     fn resolve(&self, graph: &mut Graph, module: &StoredValue, handed: &HashMap<Value, &StoredValue>) -> bool {
         let mut objects: HashMap<Value, &StoredValue> = handed.clone();
         if handed.is_empty()

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! The language is what PyTorch's printer writes: operators are calls, loops and branches name what
-//! they set, one `return` stands at the end. Load hooks are run by the interpreter, within a budget;
-//! nothing else of it is run.
+//! they set, one `return` stands at the end. The interpreter runs load hooks, within a budget, and
+//! nothing else.
 
 mod archive_code;
 mod call_emission;

@@ -100,7 +100,7 @@ impl ArchiveCode {
             self.untidied(&hook, true).map_err(|e| SourceError { reason: format!("is not read: {}", e.reason), ..e });
         let graph = graph.map_err(in_hook)?;
         let callees = self.callees_of(&graph).map_err(in_hook)?;
-        std::iter::once(&graph).chain(callees.values()).try_for_each(|graph| refuse_touches(graph)).map_err(in_hook)?;
+        std::iter::once(&graph).chain(callees.values()).try_for_each(refuse_touches).map_err(in_hook)?;
         let object = IValue::Object(Rc::new(Object { class: Symbol::new(class), attributes: RefCell::default() }));
         let mut meter = HookMeter::for_state(&state);
         let mut environment = Environment::default();

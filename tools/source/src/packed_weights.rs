@@ -72,9 +72,7 @@ fn of_convolution(state: &IValue) -> Option<Attributes> {
         }
         _ => return None,
     };
-    if weight.tensor().is_none() {
-        return None;
-    }
+    weight.tensor()?;
     let mut attributes = vec![("weight", weight), ("bias", bias)];
     attributes.extend(of_numbers(&numbers)?);
     Some(attributes)

@@ -21,7 +21,8 @@ pub fn numbers(release: &str) -> Option<Release> {
 /// Files of several graphs, each below a line `# NAME`: all methods of a module.
 const DUMPS: &str = ".methods.ir";
 
-/// All recorded graphs with their files, sorted: those of `files` and each graph of a dump of methods.
+/// All recorded graphs with their files, sorted: those of `files` and each graph of a dump of
+/// methods.
 #[allow(dead_code, reason = "not every test asks")]
 pub fn graphs() -> Vec<(PathBuf, Vec<u8>)> {
     found(|name| name.ends_with(".ir")).into_iter().flat_map(|path| graphs_of(&path)).collect()

@@ -1,0 +1,93 @@
+//! What kernels of blocks of threads are called with, and the emulation of a device, as C reads
+//! them: `codegen/cuda_head.c`, `runtime/emulation.c`.
+
+use crate::codegen::kernel_plan::{MOST_ACCESSES, MOST_NUMBERS};
+
+/// Dimensions that a launch passes.
+pub(super) const MOST_DIMS: usize = 8;
+
+/// A launch as kernels read it: `jo_launch` in `codegen/cuda_head.c`.
+#[repr(C)]
+#[derive(Clone, Debug)]
+pub(super) struct DeviceLaunch {
+    /// The first element of each access.
+    pub(super) data: [usize; MOST_ACCESSES],
+    /// Floating-point operands, and integer ones.
+    pub(super) floats: [f64; MOST_NUMBERS],
+    pub(super) integers: [i64; MOST_NUMBERS],
+    /// The dimensions, and how many of them are those of rows, which come first.
+    pub(super) rank: i32,
+    pub(super) kept: i32,
+    /// The number of rows, and of the elements of a row.
+    pub(super) rows: u32,
+    pub(super) count: u32,
+    /// Sizes, and strides in elements, a row for each access.
+    pub(super) shape: [u32; MOST_DIMS],
+    pub(super) strides: [[u32; MOST_DIMS]; MOST_ACCESSES],
+}
+
+/// What is known of an element: `jo_cell`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Cell([u32; 8]);
+
+/// The memory of an access: `jo_region`.
+#[repr(C)]
+#[derive(Debug)]
+pub(super) struct Region {
+    pub(super) memory: usize,
+    pub(super) bytes: i64,
+    pub(super) size: i64,
+    pub(super) cells: *mut Cell,
+    pub(super) is_shared: i64,
+}
+
+/// Something wrong: `jo_finding`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct RawFinding {
+    pub(super) kind: i64,
+    pub(super) line: i64,
+    pub(super) other_line: i64,
+    pub(super) block: i64,
+    pub(super) thread: i64,
+    pub(super) other_thread: i64,
+}
+
+/// How a launch is emulated: `jo_emulation`.
+#[repr(C)]
+#[derive(Debug)]
+pub(super) struct Emulation {
+    /// Blocks, and the threads of each.
+    pub(super) blocks: i64,
+    pub(super) threads: i64,
+    /// In which of several orders they run.
+    pub(super) order: i64,
+    /// Whether threads wait for each other, so that each needs a stack.
+    pub(super) has_barriers: i64,
+    pub(super) stacks: *mut u8,
+    pub(super) stack: i64,
+    /// What is known of memory, in checked mode.
+    pub(super) regions: *mut Region,
+    pub(super) region_count: i64,
+    pub(super) findings: *mut RawFinding,
+    pub(super) most_findings: i64,
+    pub(super) found: i64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::mem::{offset_of, size_of};
+
+    #[test]
+    fn fields_are_those_of_the_kernels() {
+        // `jo_launch`: pointers, doubles and 64-bit integers, then four of 32 bits, then arrays.
+        assert_eq!(offset_of!(DeviceLaunch, floats), 8 * MOST_ACCESSES);
+        assert_eq!(offset_of!(DeviceLaunch, rank), 8 * (MOST_ACCESSES + 2 * MOST_NUMBERS));
+        assert_eq!(offset_of!(DeviceLaunch, shape), offset_of!(DeviceLaunch, rank) + 16);
+        assert_eq!(size_of::<DeviceLaunch>(), offset_of!(DeviceLaunch, shape) + 4 * MOST_DIMS * (1 + MOST_ACCESSES));
+        assert_eq!((size_of::<Cell>(), size_of::<Region>(), size_of::<RawFinding>()), (32, 40, 48));
+        assert_eq!((offset_of!(Emulation, stacks), size_of::<Emulation>()), (32, 88));
+    }
+}
