@@ -106,8 +106,10 @@ impl Builder<'_> {
         for &k in &reduced {
             self.begin_state(k, body);
         }
-        let moving = (0..self.kernel.accesses()).filter(|&at| !self.nest.accesses[at].is_of_row);
-        let mut inner = vec![Stmt::Locate { accesses: moving.collect(), at: Axis::Elements }];
+        let moving: Vec<usize> = (0..self.kernel.accesses()).filter(|&at| !self.nest.accesses[at].is_of_row).collect();
+        // None moves along a row of one element.
+        let located = (!moving.is_empty()).then_some(Stmt::Locate { accesses: moving, at: Axis::Elements });
+        let mut inner: Vec<Stmt> = located.into_iter().collect();
         self.element(phase, aims, &mut inner);
         let bind = if grid.rows == RowsBy::Block { Bind::Thread } else { Bind::Serial };
         body.push(For::over(Axis::Elements, bind, inner));
