@@ -127,7 +127,7 @@ impl Emulated {
         }
     }
 
-    #[allow(unsafe_code, reason = "compiled code is called, whose accesses the geometry was checked for")]
+    #[allow(unsafe_code, reason = "the geometry was checked for all accesses of the kernel")]
     fn run(&self, emulation: &mut Emulation, launch: &DeviceLaunch) {
         let _open = &self.library;
         // SAFETY: as for compiled kernels, see `launching.rs`: the text is of the same kernel, and
