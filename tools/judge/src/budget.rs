@@ -181,14 +181,18 @@ struct Disturber {
 
 impl Watch for Disturber {
     /// Runs subtracting operators on perturbed operands, and perturbs their results like those of
-    /// others.
+    /// others. What they write to operands goes to the originals.
     fn recalled(&mut self, call: &Call<'_>) -> Option<Outs> {
         let is_meant = self.only.is_none_or(|only| only == call.node) && accuracy(call.kind()).subtracts;
         if !is_meant {
             return None;
         }
         let operands: Vec<IValue> = call.args.iter().map(|operand| self.moved(operand)).collect();
+        let before: Vec<Option<Tensor>> = operands.iter().map(|operand| operand.tensor().map(Tensor::copied)).collect();
         let outputs = run_node(call.graph, call.node, &operands, call.env).ok()?;
+        for ((original, operand), before) in call.args.iter().zip(&operands).zip(&before) {
+            write_back(original, operand, before.as_ref());
+        }
         self.after(call.graph, call.node, call.args, &outputs).ok()?;
         Some(outputs)
     }
@@ -214,6 +218,19 @@ impl Watch for Disturber {
             }
         }
         Ok(())
+    }
+}
+
+/// Writes to an operand what a node wrote to its perturbed copy, such as the running statistics of
+/// a batch norm.
+fn write_back(original: &IValue, copy: &IValue, before: Option<&Tensor>) {
+    let (Some(original), Some(copy), Some(before)) = (original.tensor(), copy.tensor(), before) else {
+        return;
+    };
+    let written = copy.read::<C128>();
+    let same = |(a, b): (&C128, &C128)| a.re.to_bits() == b.re.to_bits() && a.im.to_bits() == b.im.to_bits();
+    if !original.shares_storage(copy) && !written.iter().zip(&before.read::<C128>()).all(same) {
+        original.write(&written);
     }
 }
 
