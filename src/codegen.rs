@@ -14,8 +14,8 @@
 //! - [`c`] prints nests as C, each statement with its IR line as a comment, and [`c_units`] units
 //!   of them; [`c_spelling`] spells types and conversions, [`prelude`] is the vector mathematics
 //!   that kernels call
-//! - [`cuda`] prints nests of blocks of threads as CUDA C; `c_expressions` is what both printers
-//!   share
+//! - [`cuda`] prints nests of blocks of threads as CUDA C; `c_expressions` and
+//!   `source_lines` are what both printers share
 //! - [`target`] is the table of what kernels can be made for: `cpu` and `cuda`
 //! - [`whole_graph`] is about all kernels of a graph: its unit of source, its nests, its plans
 //!
@@ -40,5 +40,6 @@ pub mod monoid;
 pub mod nest;
 pub mod prelude;
 pub mod schedule;
+mod source_lines;
 pub mod target;
 pub mod whole_graph;

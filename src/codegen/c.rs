@@ -20,107 +20,50 @@ use super::c_expressions::{SLOT, Spelling};
 use super::c_spelling::{memory_type, value_type};
 use super::kernel::{Direction, Inner};
 use super::nest::{Axis, Buffer, Known, Nest, Place, Scope, Spread, Stmt, Term};
-use std::fmt::Write;
+use super::source_lines::{Lines, Printing};
 
-/// Column that comments begin in.
-const MARGIN: usize = 68;
 /// Bytes of a line of the caches.
 pub(super) const LINE: usize = 64;
 
-/// What a function says of itself before its statements.
-pub(super) struct Head<'a> {
-    pub(super) name: &'a str,
-    pub(super) group: &'a str,
-    pub(super) assumed: &'a [String],
-    /// Operands, then results, each with its element type.
-    pub(super) accesses: [Vec<String>; 2],
-    pub(super) floats: usize,
-    pub(super) integers: usize,
-}
-
-impl Head<'_> {
-    pub(super) fn print(&self, out: &mut String) {
-        line(out, 0, &format!("// {}", self.group));
-        self.assumed.iter().for_each(|assumed| line(out, 0, &format!("// {assumed}")));
-        line(out, 0, &format!("// data: {}", self.accesses[0].join(", ")));
-        line(out, 0, &format!("// and then, written: {}", self.accesses[1].join(", ")));
-        line(out, 0, &format!("void {}(const jo_args *args)", self.name));
-        line(out, 0, "{");
-        let fields =
-            "const i64 *const shape = args->shape, *const strides = args->strides, *const integers = args->integers;";
-        line(out, 4, fields);
-        line(out, 4, "char *const *const data = args->data;");
-        line(out, 4, "const double *const floats = args->floats;");
-        line(out, 4, "const i64 rank = args->rank, kept = args->kept, begin = args->begin, end = args->end;");
-        line(out, 4, "const i64 stream = args->stream, ask = args->ask, columns = args->columns;");
-        line(out, 4, "(void)floats, (void)integers, (void)stream, (void)ask, (void)columns;");
-        numbers(out, "double", "float", self.floats);
-        numbers(out, "i64", "integer", self.integers);
-    }
-}
-
-/// Numbers that the graph computes, read once.
-fn numbers(out: &mut String, ty: &str, name: &str, count: usize) {
-    let all: Vec<String> = (0..count).map(|k| format!("{name}{k} = {name}s[{k}]")).collect();
-    if !all.is_empty() {
-        line(out, 4, &format!("const {ty} {};", all.join(", ")));
-    }
-}
-
-pub(super) fn line(out: &mut String, indent: usize, text: &str) {
-    let _ = writeln!(out, "{:indent$}{text}", "");
-}
-
-/// A statement, and the IR line that it is of.
-pub(super) fn noted(out: &mut String, indent: usize, text: &str, note: &str) {
-    // A comment that ends in a backslash goes on in the next line.
-    let note = note.replace('\\', "/");
-    let width = MARGIN.saturating_sub(indent);
-    let _ = writeln!(out, "{:indent$}{text:width$} // {note}", "");
-}
-
 /// The function of a nest.
 pub fn function(name: &str, nest: &Nest) -> String {
-    let mut printer = Printer { nest, out: String::new(), indent: 4, loops: Vec::new() };
-    let named = |is_written: bool| {
-        let accesses = nest.accesses.iter().filter(|access| access.is_written == is_written);
-        accesses.map(|access| format!("{} {}", access.name, access.dtype.name())).collect()
-    };
-    let Nest { group, assumed, floats, integers, .. } = nest;
-    let accesses = [named(false), named(true)];
-    Head { name, group, assumed, accesses, floats: *floats, integers: *integers }.print(&mut printer.out);
+    let mut printer = Printer { nest, lines: Lines::default(), loops: Vec::new() };
+    printer.head(name);
     printer.body();
-    printer.out
+    printer.close();
+    printer.lines.finish()
 }
 
 pub(super) struct Printer<'n> {
     pub(super) nest: &'n Nest,
-    pub(super) out: String,
-    pub(super) indent: usize,
+    lines: Lines,
     /// The loops around a statement.
     pub(super) loops: Vec<Axis>,
 }
 
 impl Printer<'_> {
-    pub(super) fn line(&mut self, text: &str) {
-        line(&mut self.out, self.indent, text);
+    /// What a function says of itself, and its arguments by name.
+    fn head(&mut self, name: &str) {
+        self.lines.head(self.nest);
+        self.open(&format!("void {name}(const jo_args *args)\n{{"));
+        let fields =
+            "const i64 *const shape = args->shape, *const strides = args->strides, *const integers = args->integers;";
+        self.line(fields);
+        self.line("char *const *const data = args->data;");
+        self.line("const double *const floats = args->floats;");
+        self.line("const i64 rank = args->rank, kept = args->kept, begin = args->begin, end = args->end;");
+        self.line("const i64 stream = args->stream, ask = args->ask, columns = args->columns;");
+        self.line("(void)floats, (void)integers, (void)stream, (void)ask, (void)columns;");
+        self.numbers("double", "float", self.nest.floats);
+        self.numbers("i64", "integer", self.nest.integers);
     }
 
-    /// A statement with its IR line, if it has one.
-    fn noted(&mut self, text: &str, note: &str) {
-        match note.is_empty() {
-            true => self.line(text),
-            false => noted(&mut self.out, self.indent, text, note),
+    /// Numbers that the graph computes, read once.
+    fn numbers(&mut self, ty: &str, name: &str, count: usize) {
+        let all: Vec<String> = (0..count).map(|k| format!("{name}{k} = {name}s[{k}]")).collect();
+        if !all.is_empty() {
+            self.line(&format!("const {ty} {};", all.join(", ")));
         }
-    }
-
-    /// Statements in braces, after a head.
-    fn block(&mut self, head: &str, body: &[Stmt]) {
-        self.line(head);
-        self.indent += 4;
-        self.stmts(body);
-        self.indent -= 4;
-        self.line("}");
     }
 
     fn body(&mut self) {
@@ -148,82 +91,6 @@ impl Printer<'_> {
         self.stmts(&nest.body);
         if streamed().next().is_some() {
             self.line("if (stream) jo_fence();");
-        }
-        line(&mut self.out, 0, "}");
-    }
-
-    pub(super) fn stmts(&mut self, stmts: &[Stmt]) {
-        stmts.iter().for_each(|stmt| self.stmt(stmt));
-    }
-
-    fn stmt(&mut self, stmt: &Stmt) {
-        match stmt {
-            Stmt::For(all) => self.loop_over(all),
-            Stmt::Alloc(buffer) => {
-                let Buffer { elements, scope, .. } = self.nest.buffers[*buffer];
-                let (ty, name) = (self.type_of(*buffer), self.memory_of(*buffer));
-                let aligned = if scope == Scope::Rows { "" } else { " __attribute__((aligned(64)))" };
-                self.line(&format!("{ty} {name}[{elements}]{aligned};"));
-            }
-            Stmt::Open(Place::Access(access)) => self.open(*access),
-            Stmt::Open(Place::Buffer(buffer)) => {
-                let (ty, all) = (self.type_of(*buffer), self.memory_of(*buffer));
-                self.line(&format!("{ty} *restrict {} = {all} + from;", self.name_of(*buffer)));
-            }
-            Stmt::Let { value, compute, note } => {
-                let ty = value_type(self.nest.values[*value].dtype);
-                let statement =
-                    format!("const {ty} {} = {};", self.nest.values[*value].name, self.compute(*value, compute));
-                self.noted(&statement, note);
-            }
-            Stmt::Store { to, operand, note, .. } => {
-                let statement = format!("{} = {};", self.place(*to), self.stored(*to, operand));
-                self.noted(&statement, note);
-            }
-            Stmt::Flush(access) => {
-                let (name, size) = (&self.nest.accesses[*access].name, self.nest.accesses[*access].dtype.size());
-                self.line(&format!("if (stream) jo_stream(to_{name}, {name}, m * {size});"));
-            }
-            Stmt::Prefetch { accesses, ahead } => self.prefetch(accesses, *ahead),
-            Stmt::Begin(variables) => self.begin(variables),
-            Stmt::Set { variable, term, note } => {
-                let statement = self.set(*variable, term);
-                self.noted(&statement, note);
-            }
-            Stmt::Accumulate { to, term, note } => {
-                let statement = format!("{} += {};", self.place(Place::Access(*to)), self.term(term));
-                self.noted(&statement, note);
-            }
-            Stmt::Scope(body) => self.block("{", body),
-            Stmt::If { when, body } => self.block(&format!("if ({}) {{", self.term(when)), body),
-            Stmt::Retry { body, lost, again } => {
-                self.line("for (int more = 1;; more--) {");
-                self.indent += 4;
-                self.stmts(body);
-                let lost: Vec<String> = lost.iter().map(|term| self.term(term)).collect();
-                self.line(&format!("if (!more || !({})) break;", lost.join(" | ")));
-                self.stmts(again);
-                self.indent -= 4;
-                self.line("}");
-            }
-            Stmt::Inclusive(variable) => {
-                self.line(&format!("#pragma omp scan inclusive({})", self.nest.variables[*variable].name));
-            }
-            Stmt::Turn { number, body } => {
-                self.line(&format!("if (turn == {number}) {{"));
-                self.indent += 4;
-                self.stmts(body);
-                self.line("goto next;");
-                self.indent -= 4;
-                self.line("}");
-            }
-            Stmt::Once { number, body } => self.block(&format!("if (turn == {number} && part == 0) {{"), body),
-            // Nests of processors have no blocks of threads.
-            Stmt::Locate { .. } | Stmt::Barrier => self.line("#error threads"),
-            Stmt::Leave { variable, slot } => {
-                let (ty, name) = (self.nest.variables[*variable].ty, self.variable(*variable));
-                self.line(&format!("*({ty} *)(own + {}) = {name};", SLOT * slot));
-            }
         }
     }
 
@@ -297,6 +164,79 @@ impl Printer<'_> {
             Inner::Unit => format!("{lines}{row}"),
             Inner::Strided if row == "i" => format!("{lines}i * s{at}"),
             Inner::Strided => format!("({row}) * s{at}"),
+        }
+    }
+}
+
+impl Printing for Printer<'_> {
+    fn lines(&mut self) -> &mut Lines {
+        &mut self.lines
+    }
+
+    fn stmt(&mut self, stmt: &Stmt) {
+        match stmt {
+            Stmt::For(all) => self.loop_over(all),
+            Stmt::Alloc(buffer) => {
+                let Buffer { elements, scope, .. } = self.nest.buffers[*buffer];
+                let (ty, name) = (self.type_of(*buffer), self.memory_of(*buffer));
+                let aligned = if scope == Scope::Rows { "" } else { " __attribute__((aligned(64)))" };
+                self.line(&format!("{ty} {name}[{elements}]{aligned};"));
+            }
+            Stmt::Open(Place::Access(access)) => self.open_access(*access),
+            Stmt::Open(Place::Buffer(buffer)) => {
+                let (ty, all) = (self.type_of(*buffer), self.memory_of(*buffer));
+                self.line(&format!("{ty} *restrict {} = {all} + from;", self.name_of(*buffer)));
+            }
+            Stmt::Let { value, compute, note } => {
+                let ty = value_type(self.nest.values[*value].dtype);
+                let statement =
+                    format!("const {ty} {} = {};", self.nest.values[*value].name, self.compute(*value, compute));
+                self.noted(&statement, note);
+            }
+            Stmt::Store { to, operand, note, .. } => {
+                let statement = format!("{} = {};", self.place(*to), self.stored(*to, operand));
+                self.noted(&statement, note);
+            }
+            Stmt::Flush(access) => {
+                let (name, size) = (&self.nest.accesses[*access].name, self.nest.accesses[*access].dtype.size());
+                self.line(&format!("if (stream) jo_stream(to_{name}, {name}, m * {size});"));
+            }
+            Stmt::Prefetch { accesses, ahead } => self.prefetch(accesses, *ahead),
+            Stmt::Begin(variables) => self.begin(variables),
+            Stmt::Set { variable, term, note } => {
+                let statement = self.set(*variable, term);
+                self.noted(&statement, note);
+            }
+            Stmt::Accumulate { to, term, note } => {
+                let statement = format!("{} += {};", self.place(Place::Access(*to)), self.term(term));
+                self.noted(&statement, note);
+            }
+            Stmt::Scope(body) => self.block("{", body),
+            Stmt::If { when, body } => self.block(&format!("if ({}) {{", self.term(when)), body),
+            Stmt::Retry { body, lost, again } => {
+                self.open("for (int more = 1;; more--) {");
+                self.stmts(body);
+                let lost: Vec<String> = lost.iter().map(|term| self.term(term)).collect();
+                self.line(&format!("if (!more || !({})) break;", lost.join(" | ")));
+                self.stmts(again);
+                self.close();
+            }
+            Stmt::Inclusive(variable) => {
+                self.line(&format!("#pragma omp scan inclusive({})", self.nest.variables[*variable].name));
+            }
+            Stmt::Turn { number, body } => {
+                self.open(&format!("if (turn == {number}) {{"));
+                self.stmts(body);
+                self.line("goto next;");
+                self.close();
+            }
+            Stmt::Once { number, body } => self.block(&format!("if (turn == {number} && part == 0) {{"), body),
+            // Nests of processors have no blocks of threads.
+            Stmt::Locate { .. } | Stmt::Barrier => self.line("#error threads"),
+            Stmt::Leave { variable, slot } => {
+                let (ty, name) = (self.nest.variables[*variable].ty, self.variable(*variable));
+                self.line(&format!("*({ty} *)(own + {}) = {name};", SLOT * slot));
+            }
         }
     }
 }

@@ -37,6 +37,7 @@ use super::c_expressions::{SLOT, Spelling};
 use super::c_spelling::memory_type;
 use super::kernel::{Direction, Inner};
 use super::nest::{Axis, Bind, Distance, For};
+use super::source_lines::Printing;
 
 /// Elements that are in lines of the caches of one part of a split row only.
 const APART: usize = 64;
@@ -65,13 +66,12 @@ impl Printer<'_> {
 
     pub(super) fn loop_over(&mut self, all: &For) {
         let is_split = self.nest.direction == Direction::Split;
-        let depth = self.indent;
         match all.axis {
             Axis::Tiles(_) | Axis::Rows | Axis::Columns(_) => {
                 self.line("i64 tile = begin % tiles;");
-                self.line("for (i64 item = begin; item < end; item++) {");
+                self.open("for (i64 item = begin; item < end; item++) {");
             }
-            Axis::FirstRow(_) => self.line("for (i64 tile = 0; tile < tiles; tile++) {"),
+            Axis::FirstRow(_) => self.open("for (i64 tile = 0; tile < tiles; tile++) {"),
             Axis::Points => {
                 if all.bind == Bind::Vector {
                     let clause = |one: &super::nest::Combined| {
@@ -81,49 +81,42 @@ impl Printer<'_> {
                     let clauses: String = all.combined.iter().map(clause).collect();
                     self.line(&format!("#pragma omp simd{clauses}"));
                 }
-                self.line("for (i64 i = 0; i < m; i++) {");
+                self.open("for (i64 i = 0; i < m; i++) {");
             }
             Axis::Sides(most) => {
-                self.line("for (i64 item = begin, side; item < end; item += side) {");
-                self.indent += 4;
+                self.open("for (i64 item = begin, side; item < end; item += side) {");
                 self.line("side = shape[kept - 1] - at[kept - 1];");
                 self.line(&format!("side = side < {most} ? side : {most};"));
                 self.line("side = side < end - item ? side : end - item;");
-                self.indent -= 4;
             }
-            Axis::Side => self.line("for (i64 r = 0; r < side; r++) {"),
+            Axis::Side => self.open("for (i64 r = 0; r < side; r++) {"),
             // Nests of processors have no blocks of threads.
-            Axis::Elements | Axis::Halves => self.line("#error threads"),
+            Axis::Elements | Axis::Halves => self.open("#error threads {"),
             Axis::Pieces => self.pieces(),
             Axis::Blocks { size, first } => self.blocks(size, first),
-            Axis::Lines { at_once: 1, rest_of: 1 } => self.line("for (i64 j = 0; j < rows; j++) {"),
+            Axis::Lines { at_once: 1, rest_of: 1 } => self.open("for (i64 j = 0; j < rows; j++) {"),
             Axis::Lines { at_once: 1, rest_of } => {
-                self.line(&format!("for (i64 j = ask < 2 ? rows / {rest_of} * {rest_of} : 0; j < rows; j++) {{"));
+                self.open(&format!("for (i64 j = ask < 2 ? rows / {rest_of} * {rest_of} : 0; j < rows; j++) {{"));
             }
             Axis::Lines { at_once, .. } => {
-                self.line(&format!("for (i64 j = 0; ask < 2 && j + {at_once} <= rows; j += {at_once}) {{"));
+                self.open(&format!("for (i64 j = 0; ask < 2 && j + {at_once} <= rows; j += {at_once}) {{"));
             }
             Axis::Together(lines) => {
                 self.line(&format!("#pragma GCC unroll {lines}"));
-                self.line(&format!("for (i64 u = 0; u < {lines}; u++) {{"));
+                self.open(&format!("for (i64 u = 0; u < {lines}; u++) {{"));
             }
             Axis::Parts { columns, always } => {
                 let part = if always { columns.to_string() } else { format!("stream ? {columns} : m") };
-                self.line(&format!("for (i64 c = 0, all = m, part = {part}; c < all; c += part) {{"));
-                self.indent += 4;
+                self.open(&format!("for (i64 c = 0, all = m, part = {part}; c < all; c += part) {{"));
                 self.line("const i64 m = all - c < part ? all - c : part;");
-                self.indent -= 4;
             }
             Axis::Shares | Axis::SharesBefore => {
                 let end = if all.axis == Axis::Shares { "parts" } else { "part" };
-                self.line(&format!("for (i64 k = 0; k < {end}; k++) {{"));
+                self.open(&format!("for (i64 k = 0; k < {end}; k++) {{"));
                 let each = SLOT * self.nest.slots;
-                self.indent += 4;
                 self.line(&format!("const char *const of = found + (item * parts + k) * {each};"));
-                self.indent -= 4;
             }
         }
-        self.indent += 4;
         self.loops.push(all.axis);
         if let Some(tile) = all.axis.tile() {
             self.line(&format!("const i64 from = tile * {tile}, m = n - from < {tile} ? n - from : {tile};"));
@@ -139,18 +132,15 @@ impl Printer<'_> {
         self.end_of(all.axis);
         self.loops.pop();
         if all.axis == Axis::Pieces {
-            self.indent = depth + 4;
-            self.line("}");
+            self.close();
         }
-        self.indent = depth;
-        self.line("}");
+        self.close();
     }
 
     /// The pieces of a row, whose offsets are stepped.
     fn pieces(&mut self) {
         let accesses = self.nest.accesses.len();
-        self.line("{");
-        self.indent += 4;
+        self.open("{");
         self.line(&format!("i64 along[64] = {{0}}, o[{accesses}] = {{0}};"));
         let (first, behind) = self.range_of_pieces();
         if self.nest.direction == Direction::Split {
@@ -159,7 +149,7 @@ impl Printer<'_> {
             );
             self.line(&start);
         }
-        self.line(&format!("for (i64 b = {first}; b < {behind}; b++) {{"));
+        self.open(&format!("for (i64 b = {first}; b < {behind}; b++) {{"));
     }
 
     fn range_of_pieces(&self) -> (&'static str, &'static str) {
@@ -175,13 +165,11 @@ impl Printer<'_> {
             Some(_) => (", most", "most".to_owned()),
             None => ("", size.to_string()),
         };
-        self.line(&format!("for (i64 {at} = {left}{most}; {at} < {right}; {at} += {step}) {{"));
-        self.indent += 4;
+        self.open(&format!("for (i64 {at} = {left}{most}; {at} < {right}; {at} += {step}) {{"));
         if let Some((counter, first)) = first {
             self.line(&format!("most = {} > 0 ? {size} : {first};", self.variable(counter)));
         }
         self.line(&format!("const i64 {many} = {right} - {at} < {step} ? {right} - {at} : {step};"));
-        self.indent -= 4;
     }
 
     /// From one iteration to the next.
@@ -212,7 +200,7 @@ impl Printer<'_> {
     }
 
     /// Where an access begins in a tile, block or part.
-    pub(super) fn open(&mut self, at: usize) {
+    pub(super) fn open_access(&mut self, at: usize) {
         let access = &self.nest.accesses[at];
         let (name, element) = (&access.name, memory_type(access.dtype));
         let constant = if access.is_written { "" } else { "const " };
@@ -269,8 +257,7 @@ impl Printer<'_> {
             Distance::NextRow(most) => format!("ask && kept > 0 && blocks * width <= {most}"),
             _ => "ask".to_owned(),
         };
-        self.line(&format!("if ({when}) for (i64 i = 0; i < m; i += {}) {{", LINE / widest));
-        self.indent += 4;
+        self.open(&format!("if ({when}) for (i64 i = 0; i < m; i += {}) {{", LINE / widest));
         for &at in accesses {
             let far = match ahead {
                 Distance::Elements(n) => n.to_string(),
@@ -286,7 +273,6 @@ impl Printer<'_> {
             };
             self.line(&fetch);
         }
-        self.indent -= 4;
-        self.line("}");
+        self.close();
     }
 }

@@ -19,11 +19,11 @@
 //! blocks is in the words `JO_…`, which `cuda_head.c` defines. Accesses of memory are such words,
 //! too, so that an emulation can check each of them.
 
-use super::c::{line, noted};
 use super::c_expressions::Spelling;
 use super::c_spelling::{memory_type, value_type};
 use super::nest::{Access, Axis, Bind, For, Known, Nest, Origin, Place, Spread, Stmt, Term};
 use super::prelude;
+use super::source_lines::{Lines, Printing};
 
 /// What every unit begins with.
 const HEAD: &str = include_str!("cuda_head.c");
@@ -38,58 +38,21 @@ pub fn unit(functions: &[String]) -> String {
 
 /// The function of a nest.
 pub fn function(name: &str, nest: &Nest) -> String {
-    let mut printer = Printer { nest, out: String::new(), indent: 0 };
-    printer.head(name);
-    printer.indent = 4;
+    let mut printer = Printer { nest, lines: Lines::default() };
+    printer.lines.head(nest);
+    printer.open(&format!("JO_KERNEL({name}, {})\n{{", printer.threads()));
     printer.operands();
     printer.stmts(&nest.body);
-    printer.indent = 0;
-    printer.line("}");
-    printer.out
+    printer.close();
+    printer.lines.finish()
 }
 
 struct Printer<'n> {
     nest: &'n Nest,
-    out: String,
-    indent: usize,
+    lines: Lines,
 }
 
 impl Printer<'_> {
-    fn line(&mut self, text: &str) {
-        line(&mut self.out, self.indent, text);
-    }
-
-    /// A statement with its IR line, if it has one.
-    fn noted(&mut self, text: &str, note: &str) {
-        match note.is_empty() {
-            true => self.line(text),
-            false => noted(&mut self.out, self.indent, text, note),
-        }
-    }
-
-    /// Statements in braces, after a head.
-    fn block(&mut self, head: &str, body: &[Stmt]) {
-        self.line(head);
-        self.indent += 4;
-        self.stmts(body);
-        self.indent -= 4;
-        self.line("}");
-    }
-
-    fn head(&mut self, name: &str) {
-        let nest = self.nest;
-        let named = |is_written: bool| -> Vec<String> {
-            let all = nest.accesses.iter().filter(|access| access.is_written == is_written);
-            all.map(|access| format!("{} {}", access.name, access.dtype.name())).collect()
-        };
-        self.line(&format!("// {}", nest.group));
-        nest.assumed.iter().for_each(|assumed| self.line(&format!("// {assumed}")));
-        self.line(&format!("// data: {}", named(false).join(", ")));
-        self.line(&format!("// and then, written: {}", named(true).join(", ")));
-        self.line(&format!("JO_KERNEL({name}, {})", self.threads()));
-        self.line("{");
-    }
-
     /// The threads of a block.
     fn threads(&self) -> usize {
         self.nest.threads.unwrap_or(1)
@@ -106,42 +69,6 @@ impl Printer<'_> {
         }
         for k in 0..self.nest.integers {
             self.line(&format!("const i64 integer{k} = launch.integers[{k}];"));
-        }
-    }
-
-    fn stmts(&mut self, stmts: &[Stmt]) {
-        stmts.iter().for_each(|stmt| self.stmt(stmt));
-    }
-
-    fn stmt(&mut self, stmt: &Stmt) {
-        match stmt {
-            Stmt::For(all) => self.block(&self.loop_over(all), &all.body),
-            Stmt::Locate { accesses, at } => self.locate(accesses, *at),
-            Stmt::Let { value, compute, note } => {
-                let (ty, name) = (value_type(self.nest.values[*value].dtype), &self.nest.values[*value].name);
-                let statement = format!("const {ty} {name} = {};", self.compute(*value, compute));
-                self.noted(&statement, note);
-            }
-            Stmt::Store { to: Place::Access(at), operand, note, .. } => {
-                let (name, index) = (&self.nest.accesses[*at].name, self.index(*at));
-                let value = self.stored(Place::Access(*at), operand);
-                self.noted(&format!("JO_PUT({name}, {index}, {value});"), note);
-            }
-            Stmt::Begin(variables) => variables.iter().for_each(|(one, initial)| self.begin(*one, initial.as_ref())),
-            Stmt::Set { variable, term, note } => {
-                let statement = match self.nest.variables[*variable].spread {
-                    Spread::Threads(_) => {
-                        format!("JO_PUT({}, JO_THREAD, {});", self.nest.variables[*variable].name, self.term(term))
-                    }
-                    _ => self.set(*variable, term),
-                };
-                self.noted(&statement, note);
-            }
-            Stmt::Scope(body) => self.block("{", body),
-            Stmt::If { when, body } => self.block(&format!("if ({}) {{", self.term(when)), body),
-            Stmt::Barrier => self.line("JO_BARRIER();"),
-            // The verifier refuses the others where there are threads.
-            other => self.line(&format!("#error {other:?}")),
         }
     }
 
@@ -178,13 +105,11 @@ impl Printer<'_> {
             accesses.iter().map(moves).collect::<Vec<_>>().join(", ")
         };
         self.line(&format!("jo_index {}, {letter} = {position};", begun.join(", ")));
-        self.line(&format!("for (i32 d = {last} - 1; d > {first}; d--) {{"));
-        self.indent += 4;
+        self.open(&format!("for (i32 d = {last} - 1; d > {first}; d--) {{"));
         self.line(&format!("const jo_index along = {letter} % launch.shape[d];"));
         self.line(&format!("{letter} /= launch.shape[d];"));
         self.line(&format!("{};", moved("along", "d")));
-        self.indent -= 4;
-        self.line("}");
+        self.close();
         self.line(&format!("{};", moved(letter, first)));
     }
 
@@ -202,6 +127,44 @@ impl Printer<'_> {
     /// The position of an access at the row or element at hand.
     fn index(&self, at: usize) -> String {
         if self.nest.accesses[at].is_of_row { format!("r{at}") } else { format!("i{at}") }
+    }
+}
+
+impl Printing for Printer<'_> {
+    fn lines(&mut self) -> &mut Lines {
+        &mut self.lines
+    }
+
+    fn stmt(&mut self, stmt: &Stmt) {
+        match stmt {
+            Stmt::For(all) => self.block(&self.loop_over(all), &all.body),
+            Stmt::Locate { accesses, at } => self.locate(accesses, *at),
+            Stmt::Let { value, compute, note } => {
+                let (ty, name) = (value_type(self.nest.values[*value].dtype), &self.nest.values[*value].name);
+                let statement = format!("const {ty} {name} = {};", self.compute(*value, compute));
+                self.noted(&statement, note);
+            }
+            Stmt::Store { to: Place::Access(at), operand, note, .. } => {
+                let (name, index) = (&self.nest.accesses[*at].name, self.index(*at));
+                let value = self.stored(Place::Access(*at), operand);
+                self.noted(&format!("JO_PUT({name}, {index}, {value});"), note);
+            }
+            Stmt::Begin(variables) => variables.iter().for_each(|(one, initial)| self.begin(*one, initial.as_ref())),
+            Stmt::Set { variable, term, note } => {
+                let statement = match self.nest.variables[*variable].spread {
+                    Spread::Threads(_) => {
+                        format!("JO_PUT({}, JO_THREAD, {});", self.nest.variables[*variable].name, self.term(term))
+                    }
+                    _ => self.set(*variable, term),
+                };
+                self.noted(&statement, note);
+            }
+            Stmt::Scope(body) => self.block("{", body),
+            Stmt::If { when, body } => self.block(&format!("if ({}) {{", self.term(when)), body),
+            Stmt::Barrier => self.line("JO_BARRIER();"),
+            // The verifier refuses the others where there are threads.
+            other => self.line(&format!("#error {other:?}")),
+        }
     }
 }
 

@@ -1,0 +1,106 @@
+//! Lines of source that printers of nests write: their indent, blocks in braces, and the IR line of
+//! a statement as a comment beside it.
+
+use super::nest::{Nest, Stmt};
+use std::fmt::Write;
+
+/// Column that comments begin in.
+const MARGIN: usize = 68;
+/// Columns that a block is indented by.
+const STEP: usize = 4;
+
+/// Source so far.
+#[derive(Debug, Default)]
+pub(super) struct Lines {
+    text: String,
+    indent: usize,
+}
+
+impl Lines {
+    /// Adds a line.
+    pub(super) fn line(&mut self, text: &str) {
+        let _ = writeln!(self.text, "{:indent$}{text}", "", indent = self.indent);
+    }
+
+    /// Adds a statement with its IR line, if it has one.
+    pub(super) fn noted(&mut self, text: &str, note: &str) {
+        if note.is_empty() {
+            return self.line(text);
+        }
+        // A comment that ends in a backslash goes on in the next line.
+        let note = note.replace('\\', "/");
+        let (indent, width) = (self.indent, MARGIN.saturating_sub(self.indent));
+        let _ = writeln!(self.text, "{:indent$}{text:width$} // {note}", "");
+    }
+
+    /// Adds the head of a block, whose lines are indented.
+    pub(super) fn open(&mut self, head: &str) {
+        self.line(head);
+        self.indent += STEP;
+    }
+
+    /// Ends a block.
+    pub(super) fn close(&mut self) {
+        self.indent -= STEP;
+        self.line("}");
+    }
+
+    /// What a function says of itself: its group, what was assumed, operands and results, each
+    /// with its element type.
+    pub(super) fn head(&mut self, nest: &Nest) {
+        let named = |is_written: bool| -> String {
+            let accesses = nest.accesses.iter().filter(|access| access.is_written == is_written);
+            accesses.map(|access| format!("{} {}", access.name, access.dtype.name())).collect::<Vec<_>>().join(", ")
+        };
+        self.line(&format!("// {}", nest.group));
+        nest.assumed.iter().for_each(|assumed| self.line(&format!("// {assumed}")));
+        self.line(&format!("// data: {}", named(false)));
+        self.line(&format!("// and then, written: {}", named(true)));
+    }
+
+    /// The whole text.
+    pub(super) fn finish(self) -> String {
+        self.text
+    }
+}
+
+/// A printer of statements.
+pub(super) trait Printing {
+    /// Its lines so far.
+    fn lines(&mut self) -> &mut Lines;
+
+    /// Prints a statement.
+    fn stmt(&mut self, stmt: &Stmt);
+
+    /// Prints statements.
+    fn stmts(&mut self, stmts: &[Stmt]) {
+        stmts.iter().for_each(|stmt| self.stmt(stmt));
+    }
+
+    /// Prints a line.
+    fn line(&mut self, text: &str) {
+        self.lines().line(text);
+    }
+
+    /// Prints a statement with its IR line, if it has one.
+    fn noted(&mut self, text: &str, note: &str) {
+        self.lines().noted(text, note);
+    }
+
+    /// Begins a block with its head.
+    fn open(&mut self, head: &str) {
+        self.lines().open(head);
+    }
+
+    /// Ends a block.
+    fn close(&mut self) {
+        self.lines().close();
+    }
+
+    /// Prints statements in braces, after a head.
+    fn block(&mut self, head: &str, body: &[Stmt]) {
+        self.open(head);
+        self.stmts(body);
+        self.close();
+    }
+}
