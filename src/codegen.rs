@@ -15,7 +15,8 @@
 //!   of them; [`c_spelling`] spells types and conversions, [`prelude`] is the vector mathematics
 //!   that kernels call
 //! - [`cuda`] prints nests of blocks of threads as CUDA C; `c_expressions` and
-//!   `source_lines` are what both printers share
+//!   `source_lines` are what both printers share; [`column_totals`] has the second launch
+//!   of column reductions
 //! - [`target`] is the table of what kernels can be made for: `cpu` and `cuda`
 //! - [`whole_graph`] is about all kernels of a graph: its unit of source, its nests, its plans
 //!
@@ -29,6 +30,7 @@ mod c_expressions;
 mod c_loops;
 pub mod c_spelling;
 pub mod c_units;
+pub mod column_totals;
 pub mod cuda;
 pub mod expression;
 pub mod kernel;

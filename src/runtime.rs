@@ -39,6 +39,7 @@ pub mod geometry;
 mod launch_plan;
 mod launching;
 pub mod loading;
+mod partial_sums;
 #[cfg(test)]
 mod plan_test;
 mod prepared_launch;

@@ -98,7 +98,13 @@ impl Printer<'_> {
             Axis::Elements => ("i", "element", "launch.kept", "launch.rank"),
             _ => ("r", "row", "0", "launch.kept"),
         };
-        let origin = |at: &usize| if letter == "i" { format!("r{at}") } else { "0".to_owned() };
+        let origin = |at: &usize| match letter {
+            "i" => format!("r{at}"),
+            _ if self.nest.accesses[*at].is_added_to => {
+                format!("JO_BLOCK * launch.of_block[{at}] + JO_THREAD * launch.of_thread[{at}]")
+            }
+            _ => "0".to_owned(),
+        };
         let begun: Vec<String> = accesses.iter().map(|at| format!("{letter}{at} = {}", origin(at))).collect();
         let moved = |factor: &str, dim: &str| {
             let moves = |at: &usize| format!("{letter}{at} += {factor} * launch.strides[{at}][{dim}]");
@@ -148,6 +154,11 @@ impl Printing for Printer<'_> {
                 let (name, index) = (&self.nest.accesses[*at].name, self.index(*at));
                 let value = self.stored(Place::Access(*at), operand);
                 self.noted(&format!("JO_PUT({name}, {index}, {value});"), note);
+            }
+            Stmt::Accumulate { to, term, note } => {
+                let (name, place) = (&self.nest.accesses[*to].name, self.place(Place::Access(*to)));
+                let statement = format!("JO_PUT({name}, {}, {place} + {});", self.index(*to), self.term(term));
+                self.noted(&statement, note);
             }
             Stmt::Begin(variables) => variables.iter().for_each(|(one, initial)| self.begin(*one, initial.as_ref())),
             Stmt::Set { variable, term, note } => {

@@ -18,6 +18,7 @@ typedef struct {
     i32 rank, kept;
     jo_index rows, count;
     jo_index shape[8], strides[32][8];
+    jo_index of_block[32], of_thread[32];
 } jo_launch;
 #if defined JO_EMULATED
 #define JO static inline __attribute__((always_inline, unused))

@@ -416,6 +416,8 @@ pub struct Access {
     pub inner: Inner,
     /// Whether it has one element per row.
     pub is_of_row: bool,
+    /// Whether elements are added to it: the accumulators of a column reduction.
+    pub is_added_to: bool,
     /// The elements of the buffer that it goes through when a launch streams; none where it never
     /// does.
     pub streamed: Option<usize>,

@@ -9,6 +9,7 @@
 //! Kernel ─> choose ─> Plan ─> build ─> Nest ─> verify ─> function ─> unit
 //! ```
 
+use super::column_totals::{summed_stores, total_kernel, total_name};
 use super::kernel::{Kernel, Traversal};
 use super::kernel_plan::{Plan, TUNING, check, check_grid, choose, choose_grid};
 use super::nest::Nest;
@@ -84,11 +85,17 @@ impl Target {
         Ok(nest)
     }
 
-    /// The function of a kernel.
+    /// The function of a kernel, and those of launches that add up what it leaves.
     ///
     /// # Errors
     /// Why the target has none.
     pub fn function(&self, name: &str, kernel: &Kernel, traversal: &Traversal, plan: &Plan) -> Result<String, String> {
-        self.nest(kernel, traversal, plan).map(|nest| (self.print)(name, &nest))
+        let mut text = self.nest(kernel, traversal, plan).map(|nest| (self.print)(name, &nest))?;
+        for store in summed_stores(kernel).filter(|_| plan.grid.is_some()) {
+            let Some((total, traversal)) = total_kernel(kernel, store) else { continue };
+            let nest = self.nest(&total, &traversal, &(self.choose)(&total, &traversal))?;
+            text = text + "\n" + &(self.print)(&total_name(name, store), &nest);
+        }
+        Ok(text)
     }
 }

@@ -13,6 +13,7 @@ use super::prepared_launch::Prepared;
 use super::thread_pool::processors;
 use super::toolchain::{self, Compiler};
 use crate::codegen::c_units;
+use crate::codegen::column_totals::{summed_stores, total_name};
 use crate::codegen::kernel::{Direction, Kernel, Limit, Traversal};
 use crate::codegen::kernel_plan::{Plan as SchedulePlan, PlanFile};
 use crate::codegen::loop_structure::{Loops, can_be_split};
@@ -557,7 +558,12 @@ impl CpuBackend {
         let text = (self.target().unit)(&functions);
         let source = match self.settings.engine {
             Engine::Emulated | Engine::Checked => {
-                emulated_launch::source(&text, &names, self.settings.engine == Engine::Checked)
+                let totals = names
+                    .iter()
+                    .zip(unit)
+                    .flat_map(|(name, wanted)| summed_stores(&wanted.kernel).map(move |store| total_name(name, store)));
+                let all: Vec<String> = names.iter().cloned().chain(totals).collect();
+                emulated_launch::source(&text, &all, self.settings.engine == Engine::Checked)
             }
             Engine::Compiled | Engine::Nests => text.clone(),
         };
@@ -580,6 +586,9 @@ impl CpuBackend {
         };
         Ok(Code::Emulated(Emulated {
             entry: library.emulated(&entry_of(name))?,
+            totals: summed_stores(&wanted.kernel)
+                .map(|store| Ok((store, library.emulated(&entry_of(&total_name(name, store)))?)))
+                .collect::<Result<_, String>>()?,
             library: library.clone(),
             grid,
             has_barriers: self.target().nest(&wanted.kernel, &wanted.traversal, &wanted.plan)?.has_barriers(),

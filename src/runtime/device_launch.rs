@@ -1,6 +1,8 @@
 //! What kernels of blocks of threads are called with, and the emulation of a device, as C reads
 //! them: `codegen/cuda_head.c`, `runtime/emulation.c`.
 
+use super::geometry::Geometry;
+use crate::codegen::kernel::Direction;
 use crate::codegen::kernel_plan::{MOST_ACCESSES, MOST_NUMBERS};
 
 /// Dimensions that a launch passes.
@@ -24,6 +26,27 @@ pub(super) struct DeviceLaunch {
     /// Sizes, and strides in elements, a row for each access.
     pub(super) shape: [u32; MOST_DIMS],
     pub(super) strides: [[u32; MOST_DIMS]; MOST_ACCESSES],
+    /// The distances between the partial sums of blocks, and between those of the threads of a
+    /// block; 0 where threads share them.
+    pub(super) of_block: [u32; MOST_ACCESSES],
+    pub(super) of_thread: [u32; MOST_ACCESSES],
+}
+
+impl DeviceLaunch {
+    /// A launch of nothing.
+    pub(super) const EMPTY: DeviceLaunch = DeviceLaunch {
+        data: [0; MOST_ACCESSES],
+        floats: [0.0; MOST_NUMBERS],
+        integers: [0; MOST_NUMBERS],
+        rank: 0,
+        kept: 0,
+        rows: 0,
+        count: 0,
+        shape: [1; MOST_DIMS],
+        strides: [[0; MOST_DIMS]; MOST_ACCESSES],
+        of_block: [0; MOST_ACCESSES],
+        of_thread: [0; MOST_ACCESSES],
+    };
 }
 
 /// What is known of an element: `jo_cell`.
@@ -39,7 +62,8 @@ pub(super) struct Region {
     pub(super) bytes: i64,
     pub(super) size: i64,
     pub(super) cells: *mut Cell,
-    pub(super) is_shared: i64,
+    /// Whether something has been written to all of it before the launch.
+    pub(super) is_set: i64,
 }
 
 /// Something wrong: `jo_finding`.
@@ -75,6 +99,17 @@ pub(super) struct Emulation {
     pub(super) found: i64,
 }
 
+/// The dimensions in the order of a device, those of rows first, and how many those are. A point is
+/// a row; the innermost dimension of interleaved rows is theirs.
+pub(super) fn device_order(geometry: &Geometry) -> (Vec<usize>, usize) {
+    let (rank, kept) = (geometry.shape.len(), geometry.kept);
+    match geometry.traversal.direction {
+        Direction::Points => ((0..rank).collect(), rank),
+        Direction::Outer => ((0..kept).chain([rank - 1]).chain(kept..rank - 1).collect(), kept + 1),
+        _ => ((0..rank).collect(), kept),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -86,7 +121,10 @@ mod tests {
         assert_eq!(offset_of!(DeviceLaunch, floats), 8 * MOST_ACCESSES);
         assert_eq!(offset_of!(DeviceLaunch, rank), 8 * (MOST_ACCESSES + 2 * MOST_NUMBERS));
         assert_eq!(offset_of!(DeviceLaunch, shape), offset_of!(DeviceLaunch, rank) + 16);
-        assert_eq!(size_of::<DeviceLaunch>(), offset_of!(DeviceLaunch, shape) + 4 * MOST_DIMS * (1 + MOST_ACCESSES));
+        assert_eq!(
+            size_of::<DeviceLaunch>(),
+            offset_of!(DeviceLaunch, shape) + 4 * (MOST_DIMS * (1 + MOST_ACCESSES) + 2 * MOST_ACCESSES)
+        );
         assert_eq!((size_of::<Cell>(), size_of::<Region>(), size_of::<RawFinding>()), (32, 40, 48));
         assert_eq!((offset_of!(Emulation, stacks), size_of::<Emulation>()), (32, 88));
     }

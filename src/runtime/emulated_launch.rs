@@ -7,11 +7,12 @@
 //! of an operand, one that nothing has written, two threads at one element without a barrier in
 //! between, a barrier that some threads do not reach.
 
-use super::device_launch::{Cell, DeviceLaunch, Emulation, MOST_DIMS, RawFinding, Region};
+use super::device_launch::{Cell, DeviceLaunch, Emulation, MOST_DIMS, RawFinding, Region, device_order};
 use super::geometry::Geometry;
 use super::loading::{EmulatedEntry, Loaded};
-use crate::codegen::kernel::{Direction, Kernel};
-use crate::codegen::kernel_plan::{Grid, MOST_ACCESSES, MOST_NUMBERS, RowsBy};
+use super::partial_sums::PartialSums;
+use crate::codegen::kernel::Kernel;
+use crate::codegen::kernel_plan::{Grid, RowsBy};
 use std::fmt::Write;
 use std::rc::Rc;
 use std::sync::Mutex;
@@ -37,6 +38,8 @@ const MOST_FINDINGS: usize = 8;
 #[derive(Debug)]
 pub struct Emulated {
     pub(super) entry: EmulatedEntry,
+    /// Those that add up the partial sums of column reductions, by their stores.
+    pub(super) totals: Vec<(usize, EmulatedEntry)>,
     pub(super) library: Rc<Loaded>,
     pub(super) grid: Grid,
     pub(super) has_barriers: bool,
@@ -87,23 +90,68 @@ impl Emulated {
         operands: &Operands<'_>,
         order: i64,
     ) -> Result<Vec<String>, String> {
-        let launch = operands.launch(geometry)?;
-        let sizes: Vec<usize> = (0..kernel.accesses()).map(|at| kernel.dtype_of(at).size()).collect();
-        let mut cells: Vec<Vec<Cell>> = vec![Vec::new(); sizes.len()];
-        if self.is_checked {
-            let results = (kernel.loads.len()..sizes.len()).zip(&operands.data[kernel.loads.len()..]);
-            results.for_each(|(at, &(_, elements))| cells[at] = vec![Cell::default(); elements]);
+        let mut launch = operands.launch(geometry)?;
+        let mut sums = PartialSums::of(kernel, geometry, self.grid)?;
+        let blocks = sums.iter().map(PartialSums::most_blocks).fold(self.blocks(&launch), i64::min);
+        let mut memory: Vec<Memory> = (0..kernel.accesses()).map(|at| self.memory(kernel, operands, at)).collect();
+        for sums in &mut sums {
+            sums.begin(blocks);
+            place(sums, &mut launch)?;
+            memory[sums.access] = self.partial(sums);
         }
-        let mut regions = regions(operands, &sizes, &mut cells);
+        let mut found = self.run((self.entry, self.has_barriers), &launch, blocks, &mut memory, order);
+        for sums in &sums {
+            let to = operands.data[sums.access];
+            let mut memory = [Memory { cells: Vec::new(), ..self.partial(sums) }, self.result(kernel, sums, to)];
+            let launch = total_launch(sums, to.0);
+            let entry = self.totals.iter().find(|total| total.0 == sums.store).ok_or("a sum has no second launch")?;
+            found.extend(self.run(
+                (entry.1, false),
+                &launch,
+                self.blocks_of(&launch, RowsBy::Thread),
+                &mut memory,
+                order,
+            ));
+        }
+        Ok(found)
+    }
+
+    /// The memory of an access, with what is known of its elements.
+    fn memory(&self, kernel: &Kernel, operands: &Operands<'_>, at: usize) -> Memory {
+        let ((address, elements), size) = (operands.data[at], kernel.dtype_of(at).size());
+        let is_checked = self.is_checked && at >= kernel.loads.len();
+        Memory { address, elements, size, is_set: false, cells: cells(is_checked, elements) }
+    }
+
+    fn partial(&self, sums: &PartialSums) -> Memory {
+        let (address, elements) = (sums.memory.as_ptr().expose_provenance(), sums.memory.len());
+        Memory { address, elements, size: size_of::<f64>(), is_set: true, cells: cells(self.is_checked, elements) }
+    }
+
+    fn result(&self, kernel: &Kernel, sums: &PartialSums, (address, elements): (usize, usize)) -> Memory {
+        let size = kernel.made[kernel.stores[sums.store].tensor].dtype.size();
+        Memory { address, elements, size, is_set: false, cells: cells(self.is_checked, elements) }
+    }
+
+    /// Runs the blocks of one kernel.
+    fn run(
+        &self,
+        (entry, has_barriers): (EmulatedEntry, bool),
+        launch: &DeviceLaunch,
+        blocks: i64,
+        memory: &mut [Memory],
+        order: i64,
+    ) -> Vec<String> {
+        let mut regions: Vec<Region> = memory.iter_mut().map(Memory::region).collect();
         let mut findings = [RawFinding::default(); MOST_FINDINGS];
         // A panic leaves no state behind that a launch would read.
         let mut stacks = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         stacks.resize(STACK * self.grid.threads, 0);
         let mut emulation = Emulation {
-            blocks: self.blocks(&launch),
+            blocks,
             threads: self.grid.threads as i64,
             order,
-            has_barriers: i64::from(self.has_barriers),
+            has_barriers: i64::from(has_barriers),
             stacks: aligned(&mut stacks),
             // The first stack begins at a multiple of 16 behind the memory's begin.
             stack: (STACK - 16) as i64,
@@ -113,27 +161,31 @@ impl Emulated {
             most_findings: MOST_FINDINGS as i64,
             found: 0,
         };
-        self.run(&mut emulation, &launch);
+        self.enter(entry, &mut emulation, launch);
         let found = usize::try_from(emulation.found).unwrap_or(0);
-        Ok(findings[..found].iter().map(|finding| self.told(finding)).collect())
+        findings[..found].iter().map(|finding| self.told(finding)).collect()
     }
 
     fn blocks(&self, launch: &DeviceLaunch) -> i64 {
+        self.blocks_of(launch, self.grid.rows)
+    }
+
+    fn blocks_of(&self, launch: &DeviceLaunch, by: RowsBy) -> i64 {
         let rows = i64::from(launch.rows);
         let most = if self.is_checked { CHECKED_BLOCKS } else { MOST_BLOCKS };
-        match self.grid.rows {
+        match by {
             RowsBy::Block => rows.min(most),
             RowsBy::Thread => ((rows + self.grid.threads as i64 - 1) / self.grid.threads as i64).min(most),
         }
     }
 
     #[allow(unsafe_code, reason = "the geometry was checked for all accesses of the kernel")]
-    fn run(&self, emulation: &mut Emulation, launch: &DeviceLaunch) {
+    fn enter(&self, entry: EmulatedEntry, emulation: &mut Emulation, launch: &DeviceLaunch) {
         let _open = &self.library;
         // SAFETY: as for compiled kernels, see `launching.rs`: the text is of the same kernel, and
         // its accesses are within the memory that `geometry` was checked against. The stacks are
         // writable and held by this thread alone, as are the regions and findings.
-        unsafe { self.entry.run(emulation, launch) }
+        unsafe { entry.run(emulation, launch) }
     }
 
     /// A finding as text, with the IR lines of the statements.
@@ -172,22 +224,58 @@ fn aligned(memory: &mut [u8]) -> *mut u8 {
     first.wrapping_add(first.align_offset(16))
 }
 
-/// The memory of each access.
-fn regions(operands: &Operands<'_>, sizes: &[usize], cells: &mut [Vec<Cell>]) -> Vec<Region> {
-    let region = |((&(memory, elements), &size), cells): ((&(usize, usize), &usize), &mut Vec<Cell>)| Region {
-        memory,
-        bytes: (elements * size) as i64,
-        size: size as i64,
-        cells: if cells.is_empty() { std::ptr::null_mut() } else { cells.as_mut_ptr() },
-        is_shared: 0,
-    };
-    operands.data.iter().zip(sizes).zip(cells).map(region).collect()
+/// The memory of an access.
+struct Memory {
+    address: usize,
+    elements: usize,
+    size: usize,
+    /// Whether all of it has been written to before the launch.
+    is_set: bool,
+    /// What is known of its elements; nothing of operands.
+    cells: Vec<Cell>,
+}
+
+impl Memory {
+    fn region(&mut self) -> Region {
+        Region {
+            memory: self.address,
+            bytes: (self.elements * self.size) as i64,
+            size: self.size as i64,
+            cells: if self.cells.is_empty() { std::ptr::null_mut() } else { self.cells.as_mut_ptr() },
+            is_set: i64::from(self.is_set),
+        }
+    }
+}
+
+fn cells(are_checked: bool, elements: usize) -> Vec<Cell> {
+    if are_checked { vec![Cell::default(); elements] } else { Vec::new() }
+}
+
+/// Tells a launch where partial sums are.
+fn place(sums: &PartialSums, launch: &mut DeviceLaunch) -> Result<(), String> {
+    let positions = |n: i64| u32::try_from(n).ok().filter(|&n| i64::from(n) < LARGEST);
+    positions(sums.memory.len() as i64).ok_or("the positions of its partial sums need more than 31 bits")?;
+    launch.data[sums.access] = sums.memory.as_ptr().expose_provenance();
+    launch.of_block[sums.access] = positions(sums.elements * sums.copies).unwrap_or(0);
+    launch.of_thread[sums.access] = if sums.copies > 1 { positions(sums.elements).unwrap_or(0) } else { 0 };
+    Ok(())
+}
+
+/// The launch that adds up partial sums: a row for each element, whose elements are its copies.
+fn total_launch(sums: &PartialSums, result: usize) -> DeviceLaunch {
+    let (elements, all) = (sums.elements as u32, sums.memory.len() as u32);
+    let mut launch =
+        DeviceLaunch { rank: 2, kept: 1, rows: elements, count: all / elements.max(1), ..DeviceLaunch::EMPTY };
+    (launch.data[0], launch.data[1]) = (sums.memory.as_ptr().expose_provenance(), result);
+    (launch.shape[0], launch.shape[1]) = (elements, launch.count);
+    (launch.strides[0][0], launch.strides[0][1], launch.strides[1][0]) = (1, elements, 1);
+    launch
 }
 
 impl Operands<'_> {
     /// The launch of these self.
     fn launch(&self, geometry: &Geometry) -> Result<DeviceLaunch, String> {
-        let (dims, kept) = order(geometry);
+        let (dims, kept) = device_order(geometry);
         let rank = dims.len();
         if rank > MOST_DIMS {
             return Err(format!("it has {rank} dimensions, and a launch passes {MOST_DIMS}"));
@@ -202,15 +290,11 @@ impl Operands<'_> {
             return Err("its positions need more than 31 bits".to_owned());
         }
         let mut launch = DeviceLaunch {
-            data: [0; MOST_ACCESSES],
-            floats: [0.0; MOST_NUMBERS],
-            integers: [0; MOST_NUMBERS],
             rank: rank as i32,
             kept: kept as i32,
             rows: rows as u32,
             count: count as u32,
-            shape: [1; MOST_DIMS],
-            strides: [[0; MOST_DIMS]; MOST_ACCESSES],
+            ..DeviceLaunch::EMPTY
         };
         for (at, &(address, _)) in self.data.iter().enumerate() {
             launch.data[at] = address;
@@ -222,16 +306,5 @@ impl Operands<'_> {
         launch.floats[..self.floats.len()].copy_from_slice(self.floats);
         launch.integers[..self.integers.len()].copy_from_slice(self.integers);
         Ok(launch)
-    }
-}
-
-/// The dimensions in the order of a device, those of rows first, and how many those are. A point is
-/// a row; the innermost dimension of interleaved rows is theirs.
-fn order(geometry: &Geometry) -> (Vec<usize>, usize) {
-    let (rank, kept) = (geometry.shape.len(), geometry.kept);
-    match geometry.traversal.direction {
-        Direction::Points => ((0..rank).collect(), rank),
-        Direction::Outer => ((0..kept).chain([rank - 1]).chain(kept..rank - 1).collect(), kept + 1),
-        _ => ((0..rank).collect(), kept),
     }
 }

@@ -57,6 +57,7 @@ fn emulated(planned: &Planned, text: &str) -> Emulated {
     Emulated {
         entry: library.emulated(&entry_of("k")).expect("an entry"),
         library,
+        totals: Vec::new(),
         grid: planned.plan.grid.expect("a grid"),
         has_barriers: nest.has_barriers(),
         text: text.into(),

@@ -13,12 +13,13 @@ typedef struct {
     u32 writer, written_at, writer_block, writer_line;
     u32 reader, read_at, reader_block, reader_line;
 } jo_cell;
-// The memory that a name in a kernel means. Operands have no cells: nothing writes them.
+// The memory that a name in a kernel means. Operands have no cells: nothing writes them. Partial
+// sums are set before a launch.
 typedef struct {
     const char *memory;
     i64 bytes, size;
     jo_cell *cells;
-    i64 is_shared;
+    i64 is_set;
 } jo_region;
 typedef struct {
     i64 kind, line, other_line, block, thread, other_thread;
@@ -137,7 +138,7 @@ static i64 jo_shared_count;
 static void jo_share(const void *memory, i64 bytes, i64 size, jo_cell *cells)
 {
     for (i64 k = 0; k < jo_shared_count; k++) if (jo_shared[k].memory == memory) return;
-    const jo_region region = {memory, bytes, size, cells, 1};
+    const jo_region region = {memory, bytes, size, cells, 0};
     if (jo_shared_count < JO_MOST_SHARED) jo_shared[jo_shared_count++] = region;
 }
 
@@ -176,7 +177,7 @@ static void *jo_touch(const void *memory, const void *at, i64 size, int writes, 
         jo_report(JO_RACE, line, cell->writer_line, cell->writer - 1);
     if (writes && !jo_is_ordered(cell->reader, cell->reader_block, cell->read_at))
         jo_report(JO_RACE, line, cell->reader_line, cell->reader - 1);
-    if (!writes && !cell->writer) jo_report(JO_UNWRITTEN, line, 0, 0);
+    if (!writes && !cell->writer && !region->is_set) jo_report(JO_UNWRITTEN, line, 0, 0);
     const u32 me = jo_thread_now + 1;
     if (writes) {
         const jo_cell now = {me, jo_time, jo_block_now, (u32)line, 0, 0, 0, 0};

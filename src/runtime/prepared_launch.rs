@@ -87,7 +87,9 @@ impl Prepared {
         for (store, &offset) in kernel.stores.iter().zip(&geometry.offsets[kernel.loads.len()..]) {
             data.push(self.buffers[store.tensor].first() + offset * kernel.made[store.tensor].dtype.size());
         }
-        for totals in &mut self.totals {
+        // Blocks of threads have partial sums of their own, and a second launch for the result.
+        let has_totals = !matches!(compiled.code, Code::Emulated(_));
+        for totals in self.totals.iter_mut().filter(|_| has_totals) {
             totals.clear();
             data[totals.access] = totals.first();
         }

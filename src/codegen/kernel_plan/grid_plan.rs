@@ -85,11 +85,6 @@ pub fn fits_grid(kernel: &Kernel) -> Result<(), String> {
     if kernel.has_scan() {
         return Err("scans are not computed by blocks of threads yet".to_owned());
     }
-    if !kernel.column_reductions.is_empty() {
-        return Err(
-            "sums over other dimensions than those of rows are not computed by blocks of threads yet".to_owned()
-        );
-    }
     let states = kernel.reductions.len() * STATE * THREADS;
     if states > SHARED {
         return Err(format!("its {} reductions do not fit into shared memory", kernel.reductions.len()));

@@ -62,6 +62,7 @@ fn bare(loops: &Loops<'_>) -> Nest {
             is_written: store.is_some(),
             inner: traversal.inner[access],
             is_of_row: has_rows && traversal.invariant[access],
+            is_added_to: kernel.is_column_reduction(access),
             streamed: store.and_then(|store| loops.streamed(store)),
         }
     };

@@ -297,7 +297,8 @@ impl Builder<'_> {
         let column_reduction = &self.kernel.column_reductions[at];
         let (to, value) = (self.kernel.loads.len() + k, self.input(&column_reduction.input));
         let note = column_reduction.line.clone();
-        if self.loops.traversal.inner[to] != Inner::Broadcast {
+        // Threads of a block have partial sums in memory; a launch says where.
+        if self.nest.threads.is_some() || self.loops.traversal.inner[to] != Inner::Broadcast {
             return body.push(Stmt::Accumulate { to, term: term(DOUBLE, [('x', value)]), note });
         }
         let variable = self.names[&column_name(k)];

@@ -82,6 +82,10 @@ impl Verifier<'_> {
                 self.uses(operand)?;
                 self.stores(*at)
             }
+            Stmt::Accumulate { to, term, .. } => {
+                self.reads(term)?;
+                self.adds(*to)
+            }
             Stmt::Begin(variables) => variables.iter().try_for_each(|(variable, term)| {
                 term.iter().try_for_each(|term| self.reads(term))?;
                 self.known.begun.insert(*variable);
@@ -186,9 +190,23 @@ impl Verifier<'_> {
             false => by_threads || self.is_in(Axis::Elements, Bind::Thread),
         };
         match () {
+            () if access.is_added_to => self.refuse(&format!("{} is written, a sum", access.name)),
             () if !access.is_written => self.refuse(&format!("{} is written, an operand", access.name)),
             () if !self.is_located(at) => self.refuse(&format!("{} is written, not located", access.name)),
             () if !by_one => self.refuse(&format!("all threads of a block write one element of {}", access.name)),
+            () => Ok(()),
+        }
+    }
+
+    /// Partial sums: a launch places them so that no two threads meet at one, see
+    /// `runtime/partial_sums.rs`, where the threads of a block share out the elements of a row.
+    fn adds(&self, at: usize) -> Result<(), String> {
+        let access = &self.nest.accesses[at];
+        let by_threads = self.is_in(Axis::Rows, Bind::Grid) || self.is_in(Axis::Elements, Bind::Thread);
+        match () {
+            () if !access.is_added_to => self.refuse(&format!("{} is added to, no sum", access.name)),
+            () if !self.is_located(at) => self.refuse(&format!("{} is added to, not located", access.name)),
+            () if !by_threads => self.refuse(&format!("all threads of a block add to one element of {}", access.name)),
             () => Ok(()),
         }
     }
@@ -269,5 +287,93 @@ impl Verifier<'_> {
         }
         self.known.awaited.insert(variable);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codegen::nest::build::known;
+    use crate::codegen::nest::{Known as Number, state_rules};
+    use crate::codegen::target::CUDA;
+    use crate::codegen::whole_graph::kernels;
+    use crate::text::{ParseOptions, parse};
+
+    /// The sums of rows, a block of threads for each.
+    fn sums() -> Nest {
+        let text = "graph(%a : Float(*, *)):
+  %r : Tensor = prim::FusionGroup_0(%a)
+  return (%r)
+with prim::FusionGroup_0 = graph(%x : Float(*, *)):
+  %none : None = prim::Constant()
+  %no : bool = prim::Constant[value=0]()
+  %dims : int[] = prim::Constant[value=[1]]()
+  %y : Tensor = aten::sum(%x, %dims, %no, %none)
+  return (%y)
+";
+        let graph = parse(text.as_bytes(), ParseOptions::default()).expect("a graph").graph;
+        let planned = kernels(&graph, None, &CUDA).planned.remove(0);
+        CUDA.nest(&planned.kernel, &planned.traversal, &planned.plan).expect("a nest")
+    }
+
+    /// Changes the statements of all bodies, the innermost last.
+    fn change(stmts: &mut Vec<Stmt>, how: &mut dyn FnMut(&mut Vec<Stmt>)) {
+        how(stmts);
+        for stmt in stmts {
+            match stmt {
+                Stmt::For(For { body, .. }) | Stmt::If { body, .. } | Stmt::Scope(body) => change(body, how),
+                _ => {}
+            }
+        }
+    }
+
+    fn refused(how: &mut dyn FnMut(&mut Vec<Stmt>)) -> String {
+        let mut nest = sums();
+        change(&mut nest.body, how);
+        verify(&nest).expect_err("the nest is wrong")
+    }
+
+    #[test]
+    fn each_removed_barrier_is_refused() {
+        verify(&sums()).expect("the nest is right");
+        for n in 0..3 {
+            let mut seen = 0;
+            let why = refused(&mut |stmts| {
+                stmts.retain(|stmt| {
+                    seen += usize::from(matches!(stmt, Stmt::Barrier));
+                    !matches!(stmt, Stmt::Barrier) || seen != n + 1
+                });
+            });
+            assert!(why.contains("no barrier is between") && why.contains("all_a_y"), "{n}: {why}");
+        }
+    }
+
+    #[test]
+    fn barriers_that_some_threads_do_not_reach_are_refused() {
+        let mut is_done = false;
+        let why = refused(&mut |stmts| {
+            for stmt in stmts {
+                if matches!(stmt, Stmt::Barrier) && !std::mem::replace(&mut is_done, true) {
+                    let formula = state_rules::rule(IS_FIRST_THREAD);
+                    let when = Term { formula, ty: "double", operands: vec![('t', known(Number::Thread))] };
+                    *stmt = Stmt::If { when, body: vec![Stmt::Barrier] };
+                }
+            }
+        });
+        assert!(why.contains("a barrier that not all threads of a block reach"), "{why}");
+    }
+
+    #[test]
+    fn results_that_all_threads_write_are_refused() {
+        let why = refused(&mut |stmts| {
+            for stmt in stmts {
+                if let Stmt::If { when, body } = stmt
+                    && when.formula.text == IS_FIRST_THREAD
+                {
+                    *stmt = Stmt::Scope(std::mem::take(body));
+                }
+            }
+        });
+        assert!(why.contains("all threads of a block write one element of out0"), "{why}");
     }
 }
