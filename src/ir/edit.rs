@@ -442,6 +442,15 @@ impl Graph {
         block
     }
 
+    /// O(nodes in it): removes block `i` of a node, with what is left in it.
+    pub fn remove_block(&mut self, node: Node, i: usize) {
+        self.touch();
+        let mut list = self.nodes[node].blocks;
+        let removed = list.remove(&mut self.lists, i);
+        self.nodes[node].blocks = list;
+        self.empty_block(removed);
+    }
+
     /// Updates the depths of the blocks of a node that moved to another depth.
     fn set_nested_depths(&mut self, node: Node) {
         let mut owners = vec![];

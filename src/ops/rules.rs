@@ -337,10 +337,12 @@ pub const RULES: &[Rule] = &{
         row(&["prim::Loop"]).alias(A::Loop).structure(S::Loop).is(Deterministic),
         row(&["prim::GradOf"]).alias(A::Block).structure(S::GradOf).is(Deterministic).never_bool(),
         row(&["prim::With"]).effect(Call).alias(A::Conservative).structure(S::With),
-        row(&["prim::Closure", "prim::forkClosure", "prim::LocalVariableScope"])
+        row(&["prim::Closure", "prim::forkClosure", "prim::LocalVariableScope", "prim::ComprehensionScope"])
             .effect(Call).alias(A::Conservative).structure(S::Closure),
         row(&["prim::TracedFork", "prim::TracedModuleForward"]).effect(Call).alias(A::Conservative).structure(S::Closure),
-        row(&["prim::Load", "prim::Store"]).effect(Observable).alias(A::Conservative),
+        row(&["prim::Load", "prim::Store", "prim::ContinueStmt", "prim::BreakStmt", "prim::ReturnStmt"])
+            .effect(Observable).alias(A::Conservative),
+        row(&["prim::LoopContinuation"]).effect(Observable).alias(A::Conservative),
         // Values made from nothing. The content of an uninitialised value is never used.
         row(&["prim::Constant", "prim::AutogradZero", "prim::Undefined", "prim::ConstantMKLDNNTensor"])
             .alias(A::Fresh).is(Deterministic).folded(false).total(),

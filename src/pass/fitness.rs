@@ -6,6 +6,7 @@
 //! never visit the nodes concerned. Where a pass panics over a graph with such nodes, the graph is
 //! rejected, too; where it panics over any other graph, that is a bug of the pass.
 
+use super::pipeline::Pipeline;
 use super::run_error::RunError;
 use crate::ir::Graph;
 use crate::ops::operator;
@@ -23,8 +24,13 @@ const KEPT: usize = 3;
 ///
 /// # Errors
 /// Broken graphs, which no pass can run over.
-pub(super) fn doubts(graph: &Graph, callees: &BTreeMap<String, Graph>) -> Result<Vec<String>, RunError> {
+pub(super) fn doubts(
+    graph: &Graph,
+    pipeline: &Pipeline,
+    callees: &BTreeMap<String, Graph>,
+) -> Result<Vec<String>, RunError> {
     let report = verify::verify(graph);
+    let report = if pipeline.begins_with_ssa() { report.before_ssa() } else { report };
     if report.has_errors() {
         return Err(RunError::Unfit { pass: None, report: verify::render(graph, &report) });
     }

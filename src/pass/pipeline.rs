@@ -145,6 +145,15 @@ impl Pipeline {
         Ok(())
     }
 
+    /// Whether the first pass takes graphs as PyTorch's emitter writes them.
+    pub fn begins_with_ssa(&self) -> bool {
+        match self.steps.first() {
+            Some(Step::Pass(stage)) => stage.pass.name == "convert-to-ssa",
+            Some(Step::Named(_, inner)) => inner.begins_with_ssa(),
+            _ => false,
+        }
+    }
+
     /// All passes, in order, fixpoints once.
     pub fn stages(&self) -> Vec<&Stage> {
         let mut all = Vec::new();

@@ -53,7 +53,7 @@ pub fn run(
     if pipeline.stages().is_empty() {
         return Ok(());
     }
-    session.doubts = fitness::doubts(graph, &session.callees)?;
+    session.doubts = fitness::doubts(graph, pipeline, &session.callees)?;
     session.size_at_first = fitness::size(graph);
     let mut index = 0;
     run_steps(graph, pipeline, session, observers, &mut index)

@@ -106,6 +106,10 @@ known! {
         PYTHON_OP = "prim::PythonOp",
         LOAD = "prim::Load",
         STORE = "prim::Store",
+        CONTINUE_STMT = "prim::ContinueStmt",
+        BREAK_STMT = "prim::BreakStmt",
+        RETURN_STMT = "prim::ReturnStmt",
+        LOOP_CONTINUATION = "prim::LoopContinuation",
     }
     /// Kinds of the `aten` namespace that the code treats by name.
     aten from prim::TEXTS.len() as u32 => {

@@ -3,7 +3,7 @@
 use super::carriers;
 use super::constants;
 use super::finding::{Sink, Spot, counted};
-use crate::ir::{Attribute, Block, Node};
+use crate::ir::{Attribute, Block, Graph, Node};
 use crate::ops::Operator;
 use crate::ops::rules::{Carries, Structure};
 use crate::symbol::{aten, attr, prim};
@@ -68,6 +68,11 @@ fn blocks(sink: &mut Sink<'_, '_>, node: Node, operator: &Operator) {
     if one_branch {
         let message = "this `prim::If` has 1 block, expected 2";
         sink.warning(Spot::Node(node), message).note("its outputs are undefined if the condition is false");
+    } else if structure == Structure::Loop && is_before_ssa(sink.graph, node) {
+        let finding = sink.error(Spot::Node(node), "this `prim::Loop` has its condition in a second block");
+        finding.is_before_ssa = true;
+        finding.note("PyTorch's emitter writes it so").help("begin with the passes `convert-to-ssa,exit-transforms`");
+        return;
     } else if found != expected && !lifted {
         let kind = operator.kind;
         sink.error(Spot::Node(node), format!("`{kind}` has {}, expected {expected}", counted(found, "block")));
@@ -79,6 +84,15 @@ fn blocks(sink: &mut Sink<'_, '_>, node: Node, operator: &Operator) {
         Structure::With => sink.graph.node_blocks(node).for_each(|block| without_params(sink, block, node)),
         Structure::None | Structure::Closure => {}
     }
+}
+
+/// Whether a Loop is as PyTorch's emitter writes it: nothing is carried yet, and the second block
+/// returns the condition.
+pub(super) fn is_before_ssa(graph: &Graph, node: Node) -> bool {
+    let blocks: Vec<Block> = graph.node_blocks(node).collect();
+    let [body, condition] = blocks[..] else { return false };
+    let counts = |block: Block| (graph.params(block).len(), graph.results(block).len());
+    graph.num_inputs(node) == 1 && graph.num_outputs(node) == 0 && counts(body) == (1, 0) && counts(condition) == (0, 1)
 }
 
 /// Each block takes no values and returns one value for each output.

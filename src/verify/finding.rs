@@ -56,6 +56,8 @@ pub struct Finding {
     pub message: String,
     /// Whether it is only about the name of a value, which no pass reads.
     pub is_about_name: bool,
+    /// Whether `convert-to-ssa` mends it.
+    pub is_before_ssa: bool,
     /// A further fact about it.
     pub note: Option<String>,
     /// The remedy.
@@ -129,6 +131,12 @@ impl Report {
         self.findings.is_empty()
     }
 
+    /// The report for a graph that `convert-to-ssa` runs on first.
+    pub fn before_ssa(mut self) -> Report {
+        self.findings.retain(|finding| !finding.is_before_ssa);
+        self
+    }
+
     /// Whether the graph is meaningless.
     pub fn has_errors(&self) -> bool {
         self.errors().next().is_some()
@@ -199,7 +207,16 @@ impl Sink<'_, '_> {
         let source = self.graph.origin_location(spot.node(self.graph));
         let source = source.map(|text| String::from_utf8_lossy(text).into_owned());
         let at = Place { section: self.section, spot };
-        self.findings.push(Finding { severity, at, message, is_about_name: false, note: None, help: None, source });
+        self.findings.push(Finding {
+            severity,
+            at,
+            message,
+            is_about_name: false,
+            is_before_ssa: false,
+            note: None,
+            help: None,
+            source,
+        });
         self.findings.last_mut().expect("a finding was just added")
     }
 

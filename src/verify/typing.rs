@@ -5,6 +5,7 @@
 //! types match if a value could be of both. The findings about a node depend on its kind and the
 //! types alone and are cached by them: a graph of a million nodes has a few hundred combinations.
 
+use super::arity;
 use super::finding::{Complaint, Part, Sink, Spot, counted};
 use super::misspelling::Misspellings;
 use crate::ir::{Block, Node, Value};
@@ -91,7 +92,8 @@ impl TypeTable {
     /// Checks one node. `key` contains the sorts of its operands and outputs.
     #[inline]
     pub(super) fn check(&mut self, sink: &mut Sink<'_, '_>, node: Node, operator: &'static Operator, key: &[Sort]) {
-        if operator.kind == prim::CONSTANT {
+        let is_open = operator.kind == prim::LOOP && arity::is_before_ssa(sink.graph, node);
+        if operator.kind == prim::CONSTANT || is_open {
             return;
         }
         let operands = sink.graph.num_inputs(node);

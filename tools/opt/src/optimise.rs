@@ -387,7 +387,7 @@ fn listed(name: &str, bytes: &[u8]) -> Outcome {
 
 fn one_graph(cli: &Cli, plan: &Plan, name: &str, mut graph: Graph, outcome: &mut Outcome) {
     outcome.graphs += 1;
-    if !cli.input.no_verify && !verified(name, &graph, outcome) {
+    if !cli.input.no_verify && !verified(name, &graph, is_before_ssa_legal(cli, plan), outcome) {
         return;
     }
     if cli.input.no_verify && !is_only_printed(cli, plan) && !structured(name, &graph, outcome) {
@@ -454,8 +454,9 @@ fn source(name: &str, graph: &Graph, outcome: &mut Outcome) -> Option<String> {
 }
 
 /// Reports the findings of the verifier; false if the graph has errors.
-fn verified(name: &str, graph: &Graph, outcome: &mut Outcome) -> bool {
+fn verified(name: &str, graph: &Graph, before_ssa: bool, outcome: &mut Outcome) -> bool {
     let report = verify::verify(graph);
+    let report = if before_ssa { report.before_ssa() } else { report };
     if !report.findings.is_empty() {
         outcome.say(&format!("{name}:\n{}", verify::render(graph, &report)));
     }
@@ -463,6 +464,11 @@ fn verified(name: &str, graph: &Graph, outcome: &mut Outcome) -> bool {
         outcome.fail(exit::VERIFY, "  use `--no-verify` to print the graph regardless\n");
     }
     !report.has_errors()
+}
+
+/// Whether Loops may have their conditions in second blocks.
+fn is_before_ssa_legal(cli: &Cli, plan: &Plan) -> bool {
+    plan.pipeline.begins_with_ssa() || is_only_printed(cli, plan)
 }
 
 /// Whether a graph is only parsed and printed, which works even for graphs with errors.

@@ -233,9 +233,9 @@ impl<'c> Emitter<'c> {
             return Ok(None);
         };
         let ExprKind::Name(name) = &value.kind else { return Ok(None) };
-        let Some(Binding::Value(value)) = self.lookup(name).map(|variable| variable.binding) else { return Ok(None) };
+        let Some(Binding::Stored(ty)) = self.lookup(name).map(|variable| variable.binding) else { return Ok(None) };
         let types = self.tested_types(types)?;
-        Ok(known_instance(self.graph.ty(value), &types))
+        Ok(known_instance(ty, &types))
     }
 
     // ---- functions and methods
@@ -341,7 +341,7 @@ impl<'c> Emitter<'c> {
         let inputs: Vec<Value> = captured
             .into_iter()
             .map(|captured| match captured {
-                Captured::Value(value) => value,
+                Captured::Variable(name, ty) => self.load(&name, ty, at),
                 Captured::Number(number) => self.number(number, at),
             })
             .collect();
@@ -354,11 +354,8 @@ impl<'c> Emitter<'c> {
         if self.around.is_some() {
             return fail("`fork` within a closure is not read");
         }
-        let mut scope = std::collections::BTreeMap::new();
-        for (name, variable) in self.scopes.iter().flatten() {
-            let ty = if let Binding::Value(value) = variable.binding { self.graph.ty(value) } else { Type::none() };
-            scope.insert(name.clone(), (variable.clone(), ty));
-        }
+        let known = self.scopes.iter().flatten();
+        let scope = known.map(|(name, variable)| (name.clone(), variable.clone())).collect();
         let around = Around { scope, captured: Vec::new() };
         let mut inner = Emitter::new(self.code, self.function, Some(around), self.whole_names);
         inner.body(def)?;

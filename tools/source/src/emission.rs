@@ -1,18 +1,19 @@
-//! Statements to nodes, in SSA form at once.
+//! Statements to nodes that store and load variables, as PyTorch emits them.
 //!
 //! ```text
-//! if flag:                      %y : Tensor = prim::If(%flag)
+//! if flag:                      prim::If(%flag)
 //!   y = torch.neg(x)              block0():
-//! else:                             %1 : Tensor = aten::neg(%x)
-//!   y = x                           -> (%1)
-//!                       =>        block1():
-//!                                   -> (%x)
+//! else:                             %x : Tensor = prim::Load[name="x"]()
+//!   y = x                =>         %1 : Tensor = aten::neg(%x)
+//! return y                          prim::Store[name="y"](%1)
+//!                                   -> ()
+//!                                 block1(): …
+//!                               %y : Tensor = prim::Load[name="y"]()
+//!                               prim::ReturnStmt(%y)
 //! ```
 //!
-//! PyTorch emits stores and loads of variables first and makes SSA of them in passes. The result is
-//! the same up to results without uses, which `dce` removes: a variable becomes a result of an
-//! If where both branches have it, and a value that a Loop carries where it is set in the body and
-//! known before.
+//! The passes `convert-to-ssa` and `exit-transforms` then make SSA of the graph. Scopes here only
+//! know the types of variables.
 
 use crate::archive_code::ArchiveCode;
 use crate::declared_names::Callable;
@@ -20,6 +21,7 @@ use crate::packed_weights::is_packed;
 use crate::printed_syntax::{Expr, ExprKind, FunctionDef, Stmt, StmtKind};
 use crate::schema_choice::implicit_conversion;
 use crate::source_error::{Place, Result, fail};
+use crate::tidying;
 use jitopt_core::ir::{Attribute, Block, Float, FloatStyle, Graph, Node, Value};
 use jitopt_core::symbol::{Symbol, attr, prim};
 use jitopt_core::types::{Simple, Type, TypeKind};
@@ -31,7 +33,8 @@ const MOST_NODES: usize = 2_000_000;
 /// What a name stands for.
 #[derive(Clone, Debug)]
 pub(crate) enum Binding<'c> {
-    Value(Value),
+    /// A variable that holds values of this type.
+    Stored(Type),
     /// A function, by its qualified name.
     Function(String),
     /// A closure, for `fork`.
@@ -61,13 +64,14 @@ pub(crate) enum Number {
 
 /// What a closure takes from the graph around it, in the order of its params.
 pub(crate) enum Captured {
-    Value(Value),
+    /// A variable, and its type.
+    Variable(String, Type),
     Number(Number),
 }
 
 /// The graph around a closure, and what the closure captured of it.
 pub(crate) struct Around<'c> {
-    pub(crate) scope: BTreeMap<String, (Variable<'c>, Type)>,
+    pub(crate) scope: Scope<'c>,
     pub(crate) captured: Vec<Captured>,
 }
 
@@ -85,7 +89,8 @@ pub(crate) struct Emitter<'c> {
     pub(crate) whole_names: bool,
     /// The declared type of the result.
     result: Option<Type>,
-    returned: Option<Value>,
+    /// The type of what is returned.
+    returned: Option<Type>,
 }
 
 impl<'c> Emitter<'c> {
@@ -113,8 +118,7 @@ impl<'c> Emitter<'c> {
             };
             let value = self.graph.add_param(self.block, ty);
             self.graph.set_name(value, param.name.as_bytes());
-            let variable = Variable { binding: Binding::Value(value), declared: None };
-            self.scopes[0].insert(param.name.clone(), variable);
+            self.set(&param.name, value, None, def.at);
         }
         if let Some(result) = &def.result {
             self.result = Some(self.code.names.annotation(result, self.function.record)?);
@@ -125,13 +129,13 @@ impl<'c> Emitter<'c> {
 
     /// The body of a function or a closure, and its result.
     pub(crate) fn body(&mut self, def: &'c FunctionDef) -> Result<()> {
-        self.statements(&def.body)?;
-        let value = match self.returned {
-            Some(value) => value,
-            None => self.none(def.at),
-        };
-        self.graph.add_result(self.block, value);
-        Ok(())
+        if !self.statements(&def.body)? {
+            self.returns(None, def.at)?;
+        }
+        let ty = self.result.or(self.returned).unwrap_or_else(Type::none);
+        let result = self.value(prim::UNINITIALIZED, &[], ty, def.at);
+        self.graph.add_result(self.block, result);
+        tidying::make_ssa(&mut self.graph)
     }
 
     pub(crate) fn place(&self, at: usize) -> Place {
@@ -221,15 +225,29 @@ impl<'c> Emitter<'c> {
             return Some(found.clone());
         }
         let around = self.around.as_mut()?;
-        let (mut variable, ty) = around.scope.get(name)?.clone();
-        if let Binding::Value(outer) = variable.binding {
-            around.captured.push(Captured::Value(outer));
+        let variable = around.scope.get(name)?.clone();
+        if let Binding::Stored(ty) = variable.binding {
+            around.captured.push(Captured::Variable(name.to_owned(), ty));
             let param = self.graph.add_param(self.graph.root(), ty);
             self.graph.set_name(param, name.as_bytes());
-            variable.binding = Binding::Value(param);
+            let store = self.store(name, param, self.function.def.at);
+            self.graph.prepend(self.graph.root(), store);
             self.scopes[0].insert(name.to_owned(), variable.clone());
         }
         Some(variable)
+    }
+
+    fn store(&mut self, name: &str, value: Value, at: usize) -> Node {
+        let node = self.detached(prim::STORE, &[value], &[], at);
+        self.graph.set_attribute(node, attr::NAME, Attribute::Str(name.as_bytes().into()));
+        node
+    }
+
+    /// The value of a variable of this type.
+    pub(crate) fn load(&mut self, name: &str, ty: Type, at: usize) -> Value {
+        let node = self.node(prim::LOAD, &[], &[ty], at);
+        self.graph.set_attribute(node, attr::NAME, Attribute::Str(name.as_bytes().into()));
+        self.graph.output(node, 0)
     }
 
     fn bind(&mut self, name: &str, binding: Binding<'c>, declared: Option<Type>) {
@@ -239,54 +257,64 @@ impl<'c> Emitter<'c> {
     }
 
     /// Binds a name to a value, which gets the name where it has none and is of this block.
-    fn set(&mut self, name: &str, value: Value, declared: Option<Type>) {
+    fn set(&mut self, name: &str, value: Value, declared: Option<Type>, at: usize) {
         let is_ours = self.graph.definer(value).and_then(|node| self.graph.block_of(node)) == Some(self.block);
         if is_ours && !self.graph.is_named(value) && is_meaningful(name) {
             self.graph.set_name(value, name.as_bytes());
         }
-        self.bind(name, Binding::Value(value), declared);
+        let store = self.store(name, value, at);
+        self.graph.append(self.block, store);
+        self.bind(name, Binding::Stored(self.graph.ty(value)), declared);
     }
 
     // ---- statements
 
-    fn statements(&mut self, statements: &'c [Stmt]) -> Result<()> {
+    /// Returns whether the statements certainly return.
+    fn statements(&mut self, statements: &'c [Stmt]) -> Result<bool> {
+        let mut returned = false;
         for statement in statements {
-            let done = match self.returned {
-                Some(_) => fail("a statement after `return`"),
-                None if self.graph.num_node_rows() > MOST_NODES => fail("the function has too many nodes"),
-                None => self.statement(statement),
+            let done = match returned {
+                true => fail("a statement after `return`"),
+                false if self.graph.num_node_rows() > MOST_NODES => fail("the function has too many nodes"),
+                false => self.statement(statement),
             };
-            self.located(done, statement.at)?;
+            returned = self.located(done, statement.at)?;
         }
-        Ok(())
+        Ok(returned)
     }
 
-    fn statement(&mut self, statement: &'c Stmt) -> Result<()> {
+    fn statement(&mut self, statement: &'c Stmt) -> Result<bool> {
         let at = statement.at;
         match &statement.kind {
-            StmtKind::Pass => Ok(()),
+            StmtKind::Return(value) => return self.returns(value.as_ref(), at).map(|()| true),
+            StmtKind::If { condition, then, otherwise } => return self.branch(condition, [then, otherwise], at),
+            StmtKind::With { objects, body } => return self.with(objects, body, at),
+            _ => self.simple_statement(statement, at)?,
+        }
+        Ok(false)
+    }
+
+    /// What the function goes on after.
+    fn simple_statement(&mut self, statement: &'c Stmt, at: usize) -> Result<()> {
+        match &statement.kind {
             StmtKind::Expr(expr) => self.sugared(expr, None).map(|_| ()),
             StmtKind::Assign { targets, unpacks, declared, value } => {
                 let declared = declared.as_ref().map(|declared| self.annotation(declared)).transpose()?;
                 if *unpacks { self.unpack(targets, value) } else { self.assign(&targets[0], value, declared) }
             }
-            StmtKind::Return(value) => self.returns(value.as_ref(), at),
-            StmtKind::If { condition, then, otherwise } => self.branch(condition, [then, otherwise], at),
             StmtKind::For { target, over, body } => {
                 let trips = self.trips(over)?;
-                let starts = self.truth(true, at);
-                self.repeat([trips, starts], Some(target), None, body, at)
+                self.repeat(trips, Some(target), None, body, at)
             }
             StmtKind::While { condition, body } => {
                 let trips = self.int(i64::MAX, at);
-                let starts = self.expression(condition, None)?;
-                self.repeat([trips, starts], None, Some(condition), body, at)
+                self.repeat(trips, None, Some(condition), body, at)
             }
-            StmtKind::With { objects, body } => self.with(objects, body, at),
             StmtKind::Def(def) => {
                 self.bind(&def.name, Binding::Closure(def), None);
                 Ok(())
             }
+            StmtKind::Pass | StmtKind::Return(_) | StmtKind::If { .. } | StmtKind::With { .. } => Ok(()),
         }
     }
 
@@ -295,9 +323,6 @@ impl<'c> Emitter<'c> {
     }
 
     fn returns(&mut self, value: Option<&'c Expr>, at: usize) -> Result<()> {
-        if self.block != self.graph.root() {
-            return fail("`return` inside a block is not read: PyTorch prints one at the end");
-        }
         let value = match value {
             Some(value) => self.expression(value, self.result)?,
             None => self.none(at),
@@ -306,7 +331,8 @@ impl<'c> Emitter<'c> {
             Some(wanted) => self.converted(value, wanted, at)?,
             None => value,
         };
-        self.returned = Some(value);
+        self.returned = Some(self.graph.ty(value));
+        self.node(prim::RETURN_STMT, &[value], &[], at);
         Ok(())
     }
 
@@ -338,7 +364,7 @@ impl<'c> Emitter<'c> {
                     Some(declared) => self.converted(value, declared, target.at)?,
                     None => value,
                 };
-                self.set(name, value, declared);
+                self.set(name, value, declared, target.at);
                 Ok(())
             }
             ExprKind::Attribute(object, name) => self.set_attribute(object, name, value, target.at),
@@ -366,13 +392,13 @@ impl<'c> Emitter<'c> {
         };
         for (target, value) in targets.iter().zip(values) {
             let ExprKind::Name(name) = &target.kind else { return fail("expected names before `=`") };
-            self.set(name, value, None);
+            self.set(name, value, None, target.at);
         }
         Ok(())
     }
 
     /// `with object:` calls `__enter__` and `__exit__`.
-    fn with(&mut self, objects: &'c [Expr], body: &'c [Stmt], at: usize) -> Result<()> {
+    fn with(&mut self, objects: &'c [Expr], body: &'c [Stmt], at: usize) -> Result<bool> {
         let mut entered = Vec::new();
         for object in objects {
             let object = self.expression(object, None)?;
@@ -383,30 +409,52 @@ impl<'c> Emitter<'c> {
             self.value(prim::ENTER, &[object], result, at);
             entered.push(object);
         }
-        self.statements(body)?;
+        let returned = self.statements(body)?;
         for object in entered.into_iter().rev() {
             self.value(prim::EXIT, &[object], Type::none(), at);
         }
-        Ok(())
+        Ok(returned)
     }
 
     // ---- branches
 
-    fn branch(&mut self, condition: &'c Expr, bodies: [&'c [Stmt]; 2], at: usize) -> Result<()> {
+    fn branch(&mut self, condition: &'c Expr, bodies: [&'c [Stmt]; 2], at: usize) -> Result<bool> {
         if let Some(known) = self.known_condition(condition)? {
             return self.statements(bodies[usize::from(!known)]);
         }
         let condition = self.expression(condition, Some(Type::bool()))?;
         let node = self.node(prim::IF, &[condition], &[], at);
-        let mut blocks = Vec::new();
-        let mut scopes = Vec::new();
+        let (mut branches, mut returns) = (Vec::new(), Vec::new());
         for body in bodies {
             let block = self.graph.add_block(node);
-            blocks.push(block);
-            scopes.push(self.inside(block, Scope::new(), |emitter| emitter.statements(body))?);
+            let mut returned = false;
+            let scope = self.inside(block, Scope::new(), |emitter| {
+                returned = emitter.statements(body)?;
+                Ok(())
+            })?;
+            branches.push((block, scope));
+            returns.push(returned);
         }
-        self.join(node, [blocks[0], blocks[1]], [&scopes[0], &scopes[1]]);
-        Ok(())
+        match returns[..] {
+            [true, false] => self.only(&branches[1].1, branches[0].0, at),
+            [false, true] => self.only(&branches[0].1, branches[1].0, at),
+            _ => self.join([&branches[0].1, &branches[1].1]),
+        }
+        Ok(returns == [true, true])
+    }
+
+    /// Binds the names of one branch; in the other, which returns, they have no values.
+    fn only(&mut self, scope: &Scope<'c>, other: Block, at: usize) {
+        for (name, variable) in scope {
+            if let (Binding::Stored(ty), None) = (&variable.binding, self.lookup(name)) {
+                let nothing = self.detached(prim::UNINITIALIZED, &[], &[*ty], at);
+                let value = self.graph.output(nothing, 0);
+                let store = self.store(name, value, at);
+                self.graph.prepend(other, store);
+                self.graph.prepend(other, nothing);
+            }
+            self.bind(name, variable.binding.clone(), variable.declared);
+        }
     }
 
     /// Emits into a block with a scope of its own; returns the names that were set.
@@ -424,8 +472,8 @@ impl<'c> Emitter<'c> {
         done.map(|()| scope)
     }
 
-    /// Makes results of an If of the names that its branches set.
-    fn join(&mut self, node: Node, blocks: [Block; 2], scopes: [&Scope<'c>; 2]) {
+    /// Binds the names that the branches of an If set.
+    fn join(&mut self, scopes: [&Scope<'c>; 2]) {
         let mut names: Vec<&String> = scopes.iter().flat_map(|scope| scope.keys()).collect();
         names.sort();
         names.dedup();
@@ -434,26 +482,12 @@ impl<'c> Emitter<'c> {
             let (Some(a), Some(b)) = (a, b) else { continue };
             let declared = a.declared.or(b.declared);
             let binding = match (a.binding, b.binding) {
-                (Binding::Value(a), Binding::Value(b)) => {
-                    let joined = self.graph.ty(a).join(self.graph.ty(b)).or(declared);
-                    joined.map(|ty| Binding::Value(self.add_result(node, blocks, [a, b], ty, name)))
-                }
+                (Binding::Stored(a), Binding::Stored(b)) => a.join(b).or(declared).map(Binding::Stored),
                 (Binding::Function(a), Binding::Function(b)) if a == b => Some(Binding::Function(a)),
                 _ => None,
             };
             self.bind(name, binding.unwrap_or(Binding::Unclear), declared);
         }
-    }
-
-    fn add_result(&mut self, node: Node, blocks: [Block; 2], values: [Value; 2], ty: Type, name: &str) -> Value {
-        for (block, value) in blocks.into_iter().zip(values) {
-            self.graph.add_result(block, value);
-        }
-        let output = self.graph.add_output(node, ty);
-        if is_meaningful(name) {
-            self.graph.set_name(output, name.as_bytes());
-        }
-        output
     }
 
     // ---- loops
@@ -467,81 +501,51 @@ impl<'c> Emitter<'c> {
         }
     }
 
-    /// A Loop with the values that its body sets and that are known before it.
+    /// A Loop; its condition is a second block.
     fn repeat(
         &mut self,
-        [trips, starts]: [Value; 2],
+        trips: Value,
         target: Option<&'c String>,
         condition: Option<&'c Expr>,
         body: &'c [Stmt],
         at: usize,
     ) -> Result<()> {
-        let mut carried = Vec::new();
+        let always = condition.is_none().then(|| self.truth(true, at));
+        let node = self.node(prim::LOOP, &[trips], &[], at);
+        let [inner, header] = [self.graph.add_block(node), self.graph.add_block(node)];
+        let iteration = self.graph.add_param(inner, Type::int());
+        // What is known before keeps its declared type, whatever the body sets.
+        let mut known = Scope::new();
         for name in assigned(body) {
-            if let Some(Variable { binding: Binding::Value(value), declared }) = self.lookup(name) {
-                carried.push((name, value, declared));
+            if let Some(Variable { binding: Binding::Stored(ty), declared }) = self.lookup(name) {
+                let binding = Binding::Stored(declared.unwrap_or(ty));
+                known.insert(name.to_owned(), Variable { binding, declared });
             }
         }
-        let node = self.node(prim::LOOP, &[trips, starts], &[], at);
-        let block = self.graph.add_block(node);
-        let iteration = self.graph.add_param(block, Type::int());
-        let mut scope = Scope::new();
-        for (name, value, declared) in &carried {
-            self.graph.add_input(node, *value);
-            let param = self.carried_param(block, *value, *declared, name);
-            scope.insert((*name).to_owned(), Variable { binding: Binding::Value(param), declared: *declared });
-        }
-        if let Some(target) = target {
-            self.name_meaningfully(iteration, target);
-            let variable = Variable { binding: Binding::Value(iteration), declared: None };
-            scope.insert(target.clone(), variable);
-        }
-        let mut goes_on = None;
-        let scope = self.inside(block, scope, |emitter| {
-            emitter.statements(body)?;
-            goes_on = Some(match condition {
-                Some(condition) => emitter.expression(condition, None)?,
-                None => emitter.truth(true, at),
-            });
+        self.inside(inner, known.clone(), |emitter| {
+            if let Some(target) = target {
+                emitter.name_meaningfully(iteration, target);
+                emitter.set(target, iteration, None, at);
+            }
+            emitter.statements(body).map(|_| ())
+        })?;
+        self.inside(header, known.clone(), |emitter| {
+            let goes_on = match (condition, always) {
+                (Some(condition), _) => emitter.expression(condition, None)?,
+                (None, Some(always)) => always,
+                (None, None) => emitter.truth(true, at),
+            };
+            emitter.graph.add_result(header, goes_on);
             Ok(())
         })?;
-        if let Some(goes_on) = goes_on {
-            self.graph.add_result(block, goes_on);
-        }
-        self.end_loop(node, block, &carried, &scope)
-    }
-
-    fn carried_param(&mut self, block: Block, value: Value, declared: Option<Type>, name: &str) -> Value {
-        let ty = declared.unwrap_or_else(|| self.graph.ty(value));
-        let param = self.graph.add_param(block, ty);
-        self.name_meaningfully(param, name);
-        param
+        known.into_iter().for_each(|(name, variable)| self.bind(&name, variable.binding, variable.declared));
+        Ok(())
     }
 
     fn name_meaningfully(&mut self, value: Value, name: &str) {
         if is_meaningful(name) {
             self.graph.set_name(value, name.as_bytes());
         }
-    }
-
-    fn end_loop(
-        &mut self,
-        node: Node,
-        block: Block,
-        carried: &[(&str, Value, Option<Type>)],
-        scope: &Scope<'c>,
-    ) -> Result<()> {
-        for (name, value, declared) in carried {
-            let Some(Variable { binding: Binding::Value(last), .. }) = scope.get(*name) else {
-                return fail(format!("`{name}` is no value at the end of the loop"));
-            };
-            self.graph.add_result(block, *last);
-            let ty = declared.unwrap_or_else(|| self.graph.ty(*value));
-            let output = self.graph.add_output(node, ty);
-            self.name_meaningfully(output, name);
-            self.bind(name, Binding::Value(output), *declared);
-        }
-        Ok(())
     }
 }
 

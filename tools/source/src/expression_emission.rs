@@ -161,7 +161,7 @@ impl<'c> Emitter<'c> {
     fn name(&mut self, name: &str, at: usize) -> Result<Sugared<'c>> {
         if let Some(variable) = self.lookup(name) {
             return Ok(match variable.binding {
-                Binding::Value(value) => Sugared::Value(value),
+                Binding::Stored(ty) => Sugared::Value(self.load(name, ty, at)),
                 Binding::Function(name) => Sugared::Function(name),
                 Binding::Closure(def) => Sugared::Closure(def),
                 Binding::Unclear => return fail(format!("`{name}` has no value of one type here")),

@@ -10,14 +10,25 @@ use std::cmp::Ordering;
 /// The passes of `runCleanupPasses` in `ir_emitter.cpp`.
 const PASSES: &str = "lower-simple-tuples,constant-propagation{immutable-only},constant-pooling";
 
+/// What makes values of variables.
+const SSA: &str = "convert-to-ssa,exit-transforms";
+
+/// Makes values of the variables of an emitted graph.
+pub(crate) fn make_ssa(graph: &mut Graph) -> Result<()> {
+    run(graph, SSA)
+}
+
 /// Makes of an emitted graph what PyTorch prints.
 pub(crate) fn tidy(mut graph: Graph) -> Result<Graph> {
-    let pipeline = Pipeline::parse(PASSES, &REGISTRY).map_err(|error| SourceError::new(error.render(PASSES)))?;
-    let mut session = Session::default();
-    pass::run(&mut graph, &pipeline, &mut session, &mut [])
-        .map_err(|error| SourceError::new(format!("the graph of this function is broken: {error}")))?;
+    run(&mut graph, PASSES)?;
     order_results(&mut graph);
     Ok(graph)
+}
+
+fn run(graph: &mut Graph, passes: &str) -> Result<()> {
+    let pipeline = Pipeline::parse(passes, &REGISTRY).map_err(|error| SourceError::new(error.render(passes)))?;
+    pass::run(graph, &pipeline, &mut Session::default(), &mut [])
+        .map_err(|error| SourceError::new(format!("the graph of this function is broken: {error}")))
 }
 
 /// Work on results, last first.

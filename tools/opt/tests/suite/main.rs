@@ -37,6 +37,7 @@ mod recorded_kernels;
 mod recorded_passes;
 mod recorded_pipelines;
 mod recorded_soundness;
+mod recorded_ssa;
 mod recorded_validation;
 mod releases;
 mod round_trip;

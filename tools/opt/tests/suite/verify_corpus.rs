@@ -42,7 +42,9 @@ fn what_pytorch_printed_has_no_errors() {
     let graphs = graphs();
     for (path, text) in &graphs {
         let parsed = parse(text, ParseOptions::default()).expect("a file that can be read");
+        let is_emitted = path.to_string_lossy().ends_with(".emitted.ir");
         let report = verify(&parsed.graph);
+        let report = if is_emitted { report.before_ssa() } else { report };
         if !report.is_clean() {
             check_positions(path, &parsed.graph, &report);
         }
