@@ -13,11 +13,11 @@
 //! %3 : Tensor = prim::Load[name="y"]()
 //! ```
 //!
-//! A variable that both branches of an If know and one of them sets becomes a result of it; one that
-//! the body of a Loop sets and that is known before is carried. `prim::ContinueStmt` and
+//! A variable that both branches of an If know and one of them sets becomes a result of it; one
+//! that the body of a Loop sets and that is known before is carried. `prim::ContinueStmt` and
 //! `prim::BreakStmt` become `prim::LoopContinuation` with the next condition and the carried
-//! values, and the condition of a Loop moves from its second block to the end of the body and before
-//! the Loop. `exit-transforms` then removes continuations and `prim::ReturnStmt`.
+//! values, and the condition of a Loop moves from its second block to the end of the body and
+//! before the Loop. `exit-transforms` then removes continuations and `prim::ReturnStmt`.
 //!
 //! Linear in nodes and in what Loops carry; conditions are copied once for each `continue`.
 

@@ -9,6 +9,7 @@ use crate::module_tree;
 use crate::pickle_value::Value;
 use crate::records::{OLD_PROGRAM, Records};
 use crate::refusal::{Refusal, Result, refuse, shown};
+use crate::source_ranges::{self, SourceRange};
 use crate::stored_tensors::{NamedTensor, StoredTensor};
 use crate::stored_values::{self, StoredValue};
 use crate::strict_json::Json;
@@ -89,6 +90,8 @@ pub struct CodeFile {
     pub module: String,
     /// Its text.
     pub content: Vec<u8>,
+    /// Where its bytes came from, if the archive says so.
+    pub ranges: Vec<SourceRange>,
 }
 
 /// Reads an archive.
@@ -211,7 +214,10 @@ impl Archive {
         for name in self.records.names() {
             let Some(module) = name.strip_prefix("code/").and_then(|name| name.strip_suffix(".py")) else { continue };
             let (record, module) = (name.to_owned(), module.replace('/', "."));
-            files.push(CodeFile { content: self.records.content(name)?, record, module });
+            let debug = format!("{name}.debug_pkl");
+            let debug = if self.records.has(&debug) { self.records.content(&debug).ok() } else { None };
+            let ranges = debug.and_then(|debug| source_ranges::read(&debug)).unwrap_or_default();
+            files.push(CodeFile { content: self.records.content(name)?, record, module, ranges });
         }
         Ok(files)
     }

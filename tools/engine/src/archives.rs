@@ -151,12 +151,17 @@ pub(crate) fn opened(name: &str, bytes: &[u8]) -> Result<Archive, Error> {
     jitopt_archive::open(Box::new(bytes.to_vec())).map_err(|refusal| unread(refused(name, &refusal)))
 }
 
-/// The line of code that a location names, `code/__torch__.py:7:4`, if it is in the archive.
+/// The line that a location names, `model.py:31:12` or `code/__torch__.py:7:4`, if the archive has
+/// it.
 pub fn source_line(program: &crate::Program, location: &str) -> Option<String> {
     let (rest, _column) = location.rsplit_once(':')?;
     let (record, line) = rest.rsplit_once(':')?;
     let archive = program.is_archive().then(|| opened("", &program.text).ok()).flatten()?;
     let code = archive.code().ok()?;
+    let origins = code.iter().flat_map(|file| &file.ranges).filter_map(|range| range.origin.as_ref());
+    if let Some(origin) = origins.into_iter().find(|origin| origin.comment() == location) {
+        return Some(origin.text.trim().to_owned());
+    }
     let file = code.into_iter().find(|file| file.record == record)?;
     let text = String::from_utf8_lossy(&file.content).into_owned();
     let line = text.lines().nth(line.parse::<usize>().ok()?.checked_sub(1)?)?;

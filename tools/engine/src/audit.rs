@@ -245,7 +245,10 @@ pub fn audit(name: &str, bytes: &[u8], allowed: &[String]) -> Result<Audit, Erro
         Ok(archive) => {
             audit.what = Some(crate::archives::described(&archive));
             match Reader::of(name, archive, None) {
-                Ok(reader) => audit.torch_script(&reader),
+                Ok(mut reader) => {
+                    reader.code.locate_in_archive();
+                    audit.torch_script(&reader);
+                }
                 Err(error) => audit.find(Rule::UnreadCode, reason(name, &error)),
             }
         }

@@ -2,6 +2,7 @@
 
 use crate::declared_names::{Callable, Declarations};
 use crate::emission::Emitter;
+use crate::old_operators;
 use crate::source_error::{Result, SourceError, fail};
 use crate::stored_ivalues::Values;
 use crate::tidying;
@@ -29,6 +30,12 @@ pub struct ArchiveCode {
     pub(crate) constants: Vec<Constant>,
     /// The class of the module.
     class: String,
+    /// Whether nodes are located in the archive, not in the source that it was made of.
+    pub(crate) places_in_archive: bool,
+    /// The version of the operators that the code was written for.
+    pub(crate) version: u64,
+    /// What old operators mean.
+    pub(crate) upgraders: Declarations,
     warnings: Cell<i64>,
 }
 
@@ -68,7 +75,15 @@ impl ArchiveCode {
         let constant = |stored: StoredValue| Constant { literal: literal(&mut values, &stored, release), stored };
         let constants = items.into_iter().map(constant).collect();
         let class = archive.class.clone();
-        Ok(ArchiveCode { names, release, constants, class, warnings: Cell::new(0) })
+        let version = archive.version.unwrap_or(u64::MAX);
+        let upgraders = old_operators::declared()?;
+        let (places_in_archive, warnings) = (false, Cell::new(0));
+        Ok(ArchiveCode { names, release, constants, class, places_in_archive, version, upgraders, warnings })
+    }
+
+    /// Locates nodes in the code of the archive.
+    pub fn locate_in_archive(&mut self) {
+        self.places_in_archive = true;
     }
 
     /// The class of the module.
@@ -168,6 +183,11 @@ impl ArchiveCode {
     /// Whether warnings have numbers, `aten::warn[warn_id=0]`.
     pub(crate) fn numbers_warnings(&self) -> bool {
         self.release >= Release(1, 8)
+    }
+
+    /// Whether old operators are replaced by what they meant.
+    pub(crate) fn upgrades(&self) -> bool {
+        self.release >= Release(1, 6)
     }
 
     pub(crate) fn next_warning(&self) -> i64 {

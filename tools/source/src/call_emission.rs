@@ -3,10 +3,12 @@
 use crate::declared_names::Callable;
 use crate::emission::{Around, Binding, Captured, Emitter};
 use crate::expression_emission::Sugared;
+use crate::old_operators;
 use crate::printed_syntax::{Call, Expr, ExprKind, FunctionDef};
 use crate::schema_choice::{Arguments, Choice, Operand, choose};
 use crate::source_error::{Result, fail};
-use jitopt_core::ir::{Attribute, Value};
+use crate::tidying;
+use jitopt_core::ir::{Attribute, Value, ValueMap};
 use jitopt_core::ops;
 use jitopt_core::ops::schema::Formal;
 use jitopt_core::symbol::{Symbol, attr, prim};
@@ -61,8 +63,15 @@ impl<'c> Emitter<'c> {
     ) -> Result<Sugared<'c>> {
         let operator = ops::operator(self.code.release.era(), kind);
         let all: Vec<Value> = values.iter().copied().chain(named.iter().map(|(_, value)| *value)).collect();
-        let types = all.iter().map(|value| self.graph.ty(*value)).collect();
-        let choice = choose(operator, &Arguments { types, names: named.iter().map(|(name, _)| *name).collect() })?;
+        let types: Vec<Type> = all.iter().map(|value| self.graph.ty(*value)).collect();
+        let names: Vec<&str> = named.iter().map(|(name, _)| *name).collect();
+        if self.code.upgrades()
+            && self.function.record.name != old_operators::RECORD
+            && let Some(upgrader) = old_operators::upgrader(kind.as_str(), &types, &names, self.code.version)
+        {
+            return self.upgraded(upgrader, values, named, at).map(Sugared::Value);
+        }
+        let choice = choose(operator, &Arguments { types, names })?;
         let mut choice = choice;
         if kind == prim::RAISE_EXCEPTION && !self.code.raises_classes() {
             choice.operands.truncate(1);
@@ -81,6 +90,29 @@ impl<'c> Emitter<'c> {
             // Nothing is returned: None, where a value is expected.
             _ => Sugared::Several(outputs),
         })
+    }
+
+    /// The nodes of a function that does what an old operator did.
+    fn upgraded(&mut self, name: &str, values: &[Value], named: &[(&str, Value)], at: usize) -> Result<Value> {
+        let Some(callable) = self.code.upgraders.function(name) else { return fail(format!("there is no `{name}`")) };
+        let inner = tidying::tidy(Emitter::new(self.code, callable, None, self.whole_names).function(None)?)?;
+        let mut map = ValueMap::default();
+        let params: Vec<(Value, Type)> = inner.params(inner.root()).map(|param| (param, inner.ty(param))).collect();
+        for (number, (param, (value, ty))) in callable.def.params.iter().zip(params).enumerate() {
+            let by_name = named.iter().find(|(name, _)| *name == param.name).map(|(_, value)| *value);
+            let given = match (values.get(number).copied().or(by_name), &param.default) {
+                (Some(given), _) => self.converted(given, ty, at)?,
+                (None, Some(default)) => self.default_of(default, at),
+                (None, None) => return fail(format!("the argument `{}` is missing", param.name)),
+            };
+            map.insert(value, given);
+        }
+        let results = self.graph.copy_block_into(Some(&inner), inner.root(), self.block, &mut map);
+        results.first().copied().map_or_else(|| fail("an upgrader returns nothing"), Ok)
+    }
+
+    fn default_of(&mut self, default: &Expr, at: usize) -> Value {
+        if let ExprKind::Float(value) = default.kind { self.float(value, at) } else { self.none(at) }
     }
 
     fn operands(&mut self, choice: &Choice, arguments: &[Value], at: usize) -> Result<Vec<Value>> {

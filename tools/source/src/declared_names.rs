@@ -55,7 +55,7 @@ impl Declarations {
         let mut declarations = Declarations::default();
         for file in files {
             let text = String::from_utf8(file.content).map_err(|_| SourceError::new("code is not UTF-8"))?;
-            let record = Rc::new(Record::new(file.record, text));
+            let record = Rc::new(Record::new(file.record, text, file.ranges));
             let whole = Place { record: Rc::clone(&record), at: 0 };
             for definition in parse(&record).map_err(|error| error.at(&whole))? {
                 declarations.add(&file.module, &record, definition);

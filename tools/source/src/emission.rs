@@ -161,8 +161,11 @@ impl<'c> Emitter<'c> {
         for ty in outputs {
             self.graph.add_output(node, *ty);
         }
-        let comment = self.place(at).comment();
-        self.graph.set_location(node, comment.as_bytes());
+        let place = self.place(at);
+        let comment = if self.code.places_in_archive { Some(place.place_in_archive()) } else { place.comment() };
+        if let Some(comment) = comment {
+            self.graph.set_location(node, comment.as_bytes());
+        }
         node
     }
 

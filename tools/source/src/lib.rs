@@ -20,6 +20,7 @@ mod forward_hooks;
 mod hook_meter;
 mod inlined_methods;
 mod load_hooks;
+mod old_operators;
 mod packed_weights;
 mod printed_syntax;
 mod schema_choice;

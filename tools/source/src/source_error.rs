@@ -1,5 +1,6 @@
 //! Why serialized code is not read.
 
+use jitopt_archive::{Origin, SourceRange};
 use std::fmt;
 use std::rc::Rc;
 
@@ -11,12 +12,14 @@ pub(crate) struct Record {
     pub(crate) text: String,
     /// Where its lines begin.
     starts: Vec<usize>,
+    /// What its bytes were made of.
+    ranges: Vec<SourceRange>,
 }
 
 impl Record {
-    pub(crate) fn new(name: String, text: String) -> Record {
+    pub(crate) fn new(name: String, text: String, ranges: Vec<SourceRange>) -> Record {
         let starts = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
-        Record { name, text, starts }
+        Record { name, text, starts, ranges }
     }
 }
 
@@ -39,8 +42,19 @@ impl Place {
         (number, self.at - start, line)
     }
 
-    /// `code/__torch__.py:7:4`, as the comment of a node.
-    pub(crate) fn comment(&self) -> String {
+    /// `model.py:31:12`, the place in the user's source, as PyTorch prints it; nothing for code
+    /// that was made by no source. Without a record of the source it is the place in the archive.
+    pub(crate) fn comment(&self) -> Option<String> {
+        let ranges = &self.record.ranges;
+        let at = ranges.partition_point(|range| range.from <= self.at).checked_sub(1);
+        match at.and_then(|at| ranges.get(at)) {
+            Some(range) => range.origin.as_ref().map(Origin::comment),
+            None => Some(self.place_in_archive()),
+        }
+    }
+
+    /// `code/__torch__.py:7:4`
+    pub(crate) fn place_in_archive(&self) -> String {
         let (line, column, _) = self.position();
         format!("{}:{line}:{column}", self.record.name)
     }
