@@ -14,6 +14,7 @@
 //! - `executing` is the memory of launches that run without a compiler, as a nest is executed
 //! - `engine` is the table of ways to run kernels; `emulated_launch` runs the text for GPUs on a
 //!   processor that emulates blocks of threads, which get a `device_launch`
+//! - [`cuda_libraries`] finds the driver of GPUs and NVRTC
 //! - `launching` distributes a launch over the threads of `thread_pool`
 //! - [`loading`] opens compiled libraries and calls their functions: the only module with `unsafe`,
 //!   each block with its contract
@@ -24,6 +25,7 @@
 
 pub mod backend;
 pub mod caches;
+pub mod cuda_libraries;
 mod destinations;
 mod device_launch;
 pub mod disk_cache;

@@ -33,6 +33,11 @@ impl Engine {
         ENGINES.iter().find(|row| row.1 == name).map(|row| row.0)
     }
 
+    /// All of them with their names on the command line.
+    pub fn names() -> impl Iterator<Item = (&'static str, Engine)> {
+        ENGINES.iter().map(|row| (row.1, row.0))
+    }
+
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
         self.row().1

@@ -3,6 +3,7 @@
 use crate::Workspace;
 use crate::error::{Error, Kind, refuse};
 use crate::options::BackendOptions;
+use jitopt_core::runtime::cuda_libraries::{self, DRIVER_VARIABLE, DeviceFacts, Found, NVRTC_VARIABLE};
 use jitopt_core::runtime::{CpuBackend, Engine, Settings};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,6 +11,42 @@ use std::path::PathBuf;
 /// The warning if the flag had no effect.
 fn no_kernel(backend: &CpuBackend) -> String {
     format!("--backend={}: no kernel was launched", backend.name())
+}
+
+/// What this machine has for kernels; what is missing, and what to do about it, as text.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// The C compiler: the program.
+    pub compiler: Result<String, String>,
+    /// CUDA's compiler.
+    pub nvrtc: Result<Found, String>,
+    /// CUDA's driver.
+    pub driver: Result<Found, String>,
+    /// The GPUs; one or more.
+    pub devices: Result<Vec<DeviceFacts>, String>,
+}
+
+impl Machine {
+    /// The backends that need something, and have it.
+    pub fn backends(&self) -> impl Iterator<Item = &'static str> {
+        let has_compiler = self.compiler.is_ok();
+        Engine::names().filter(move |&(_, engine)| engine.compiles() && has_compiler).map(|(name, _)| name)
+    }
+}
+
+/// Looks for what kernels need. Starts the driver if there is one.
+pub fn probe(workspace: &Workspace<'_>) -> Machine {
+    let args = BackendOptions { engine: Some(Engine::Compiled), ..BackendOptions::default() };
+    let backend = backend(&args, workspace).ok_or_else(String::new);
+    let compiler = backend.and_then(|backend| backend.compiler().map(|found| found.name()));
+    let named = |variable: &str| workspace.env().get(variable).filter(|path| !path.is_empty()).map(String::as_str);
+    let driver = cuda_libraries::driver(named(DRIVER_VARIABLE));
+    let devices = driver.as_ref().map_err(|_| "without a driver none is known".to_owned());
+    let devices = devices.and_then(|_| match cuda_libraries::devices() {
+        Ok(all) if all.is_empty() => Err("the driver knows none".to_owned()),
+        found => found,
+    });
+    Machine { compiler, nvrtc: cuda_libraries::compiler(named(NVRTC_VARIABLE)), driver, devices }
 }
 
 /// The backend that flags and environment select.

@@ -117,6 +117,8 @@ pub(crate) enum Command {
     Inspect(InspectArgs),
     /// Write the weights of an archive as a safetensors file
     Export(ExportArgs),
+    /// Report the compilers, CUDA libraries and GPUs of this machine, and what each enables
+    Probe(ProbeArgs),
     /// Print the embedded sample graphs
     Samples(SamplesArgs),
     /// Print a chapter of the guide, or list the chapters
@@ -844,6 +846,23 @@ pub(crate) struct ExtractArgs {
     /// Keep graphs that are equal to earlier ones
     #[arg(long)]
     pub(crate) keep_duplicates: bool,
+}
+
+const PROBE_EXAMPLES: &str = "\
+Examples:
+  jitopt probe
+  jitopt probe --json
+  JITOPT_NVRTC=/opt/cuda/lib/libnvrtc.so.12 jitopt probe
+
+JITOPT_CC or CC names the C compiler, JITOPT_NVRTC and JITOPT_CUDA_DRIVER the libraries of CUDA; by default the loader
+looks for them. Whatever is missing, the exit code is 0.";
+
+#[derive(Debug, Args)]
+#[command(after_help = PROBE_EXAMPLES)]
+pub(crate) struct ProbeArgs {
+    /// Print JSON instead of a table
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]

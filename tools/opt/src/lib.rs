@@ -20,6 +20,7 @@ mod cmd_guide;
 mod cmd_inspect;
 mod cmd_lint;
 mod cmd_merge;
+mod cmd_probe;
 mod cmd_profile;
 mod cmd_reduce;
 mod cmd_run;
@@ -156,6 +157,7 @@ fn dispatch(argv: &[String], world: &mut World<'_>) -> i32 {
         Some(Command::Merge(args)) => cmd_merge::run(args, world),
         Some(Command::Inspect(args)) => cmd_inspect::run(args, world),
         Some(Command::Export(args)) => cmd_export::run(args, world),
+        Some(Command::Probe(args)) => cmd_probe::run(args, world),
         Some(Command::Samples(args)) => cmd_samples::run(args, world),
         Some(Command::Guide(args)) => cmd_guide::run(args, world),
         Some(Command::Test(args)) => cmd_test::run(args, world),

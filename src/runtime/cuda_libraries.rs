@@ -1,0 +1,237 @@
+//! The libraries of CUDA: the driver, and NVRTC, which compiles kernels.
+//!
+//! Nothing is linked. A library is the one that a variable names, or the first with a usual name
+//! that the loader finds; it stays open. `cudarc` panics where a library or a function is missing,
+//! so both are looked up here before any of its functions is called; it finds the same library by
+//! its name, as it is open already.
+
+#![allow(unsafe_code, reason = "libraries are opened; each block gives the reason why that is sound")]
+
+use cudarc::driver::sys::CUdevice_attribute as Attribute;
+use cudarc::driver::{DriverError, result};
+use cudarc::{get_lib_name_candidates, nvrtc};
+use libloading::Library;
+use std::sync::Mutex;
+
+/// A library of CUDA.
+#[derive(Debug)]
+struct Wanted {
+    /// As text for people.
+    what: &'static str,
+    /// The variable that names it.
+    variable: &'static str,
+    /// The names of its files, without `lib` and `.so`.
+    names: &'static [&'static str],
+    /// The functions that are called.
+    functions: &'static [&'static str],
+    /// What to do where it is missing, and where it is too old.
+    missing: &'static str,
+    old: &'static str,
+}
+
+const DRIVER: Wanted = Wanted {
+    what: "the CUDA driver",
+    variable: DRIVER_VARIABLE,
+    names: &["cuda", "nvcuda"],
+    functions: &DRIVER_FUNCTIONS,
+    missing: "install NVIDIA's driver, or name its library in JITOPT_CUDA_DRIVER; \
+              --backend=cuda-emulated and --backend=cpu need no GPU",
+    old: "install a driver for CUDA 11.4 or newer",
+};
+
+const NVRTC: Wanted = Wanted {
+    what: "NVRTC",
+    variable: NVRTC_VARIABLE,
+    names: &["nvrtc"],
+    functions: &NVRTC_FUNCTIONS,
+    missing: "`pip install nvidia-cuda-nvrtc` has it; name the library in JITOPT_NVRTC",
+    old: "install NVRTC of CUDA 11.4 or newer",
+};
+
+/// Names the driver's library.
+pub const DRIVER_VARIABLE: &str = "JITOPT_CUDA_DRIVER";
+/// Names NVRTC's library.
+pub const NVRTC_VARIABLE: &str = "JITOPT_NVRTC";
+
+/// All of them are in drivers since CUDA 11.4. Errors are looked up by their numbers.
+const DRIVER_FUNCTIONS: [&str; 27] = [
+    "cuInit",
+    "cuDriverGetVersion",
+    "cuDeviceGetCount",
+    "cuDeviceGet",
+    "cuDeviceGetName",
+    "cuDeviceGetAttribute",
+    "cuDeviceTotalMem_v2",
+    "cuDevicePrimaryCtxRetain",
+    "cuDevicePrimaryCtxRelease_v2",
+    "cuCtxSetCurrent",
+    "cuStreamCreate",
+    "cuStreamSynchronize",
+    "cuStreamDestroy_v2",
+    "cuEventCreate",
+    "cuEventRecord",
+    "cuEventSynchronize",
+    "cuEventDestroy_v2",
+    "cuMemAlloc_v2",
+    "cuMemFree_v2",
+    "cuMemHostAlloc",
+    "cuMemFreeHost",
+    "cuMemcpyHtoDAsync_v2",
+    "cuMemcpyDtoHAsync_v2",
+    "cuModuleLoadData",
+    "cuModuleGetFunction",
+    "cuModuleUnload",
+    "cuLaunchKernel",
+];
+
+const NVRTC_FUNCTIONS: [&str; 8] = [
+    "nvrtcVersion",
+    "nvrtcCreateProgram",
+    "nvrtcCompileProgram",
+    "nvrtcGetProgramLogSize",
+    "nvrtcGetProgramLog",
+    "nvrtcGetCUBINSize",
+    "nvrtcGetCUBIN",
+    "nvrtcDestroyProgram",
+];
+
+/// An open library.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The file, as it was named or as the system tells.
+    pub path: String,
+    /// `12.9`.
+    pub version: (i32, i32),
+}
+
+/// A GPU.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceFacts {
+    /// `NVIDIA H100 80GB HBM3`.
+    pub name: String,
+    /// Its architecture: 9.0.
+    pub capability: (i32, i32),
+    /// Bytes of its memory.
+    pub memory: usize,
+    /// Processors, each of which runs several blocks.
+    pub multiprocessors: i32,
+}
+
+/// What is open, by the variable that names it: a process has one of each.
+static OPEN: Mutex<Vec<(&'static str, Option<String>, String)>> = Mutex::new(Vec::new());
+
+impl Wanted {
+    /// Opens it once per process; the path.
+    fn open(&self, named: Option<&str>) -> Result<String, String> {
+        // A panic leaves no state behind that matters here.
+        let mut open = OPEN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some((_, before, path)) = open.iter().find(|row| row.0 == self.variable) {
+            return match named.is_none() || before.as_deref() == named {
+                true => Ok(path.clone()),
+                false => Err(format!("{} is open already, as {path}", self.what)),
+            };
+        }
+        let (library, path) = self.found(named)?;
+        if let Some(missing) = self.functions.iter().find(|name| !has(&library, name)) {
+            return Err(format!("{} ({path}) is too old: it has no `{missing}`; {}", self.what, self.old));
+        }
+        // It stays open, since `cudarc` keeps addresses of its functions.
+        std::mem::forget(library);
+        open.push((self.variable, named.map(str::to_owned), path.clone()));
+        Ok(path)
+    }
+
+    fn found(&self, named: Option<&str>) -> Result<(Library, String), String> {
+        if let Some(path) = named {
+            let why = |error| format!("{}: {} names {path}, which cannot be opened: {error}", self.what, self.variable);
+            return opened(path).map(|library| (library, path.to_owned())).map_err(why);
+        }
+        let candidates = self.names.iter().flat_map(|name| get_lib_name_candidates(name));
+        let found = candidates.filter_map(|name| Some((opened(&name).ok()?, in_memory(&name)))).next();
+        found.ok_or_else(|| format!("{} is not installed: {}", self.what, self.missing))
+    }
+}
+
+fn opened(path: &str) -> Result<Library, String> {
+    // SAFETY: opening a library runs its initialisers. This one is NVIDIA's, found by its own name,
+    // or one that the user names for the purpose.
+    unsafe { Library::new(path) }.map_err(|error| error.to_string())
+}
+
+fn has(library: &Library, function: &str) -> bool {
+    // SAFETY: the address is only looked up, and called by nobody.
+    unsafe { library.get::<unsafe extern "C" fn()>(function.as_bytes()) }.is_ok()
+}
+
+/// The path of an open library, where the system lists those of a process.
+fn in_memory(name: &str) -> String {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let paths = maps.lines().filter_map(|line| line.find('/').map(|at| &line[at..]));
+    let found = paths.into_iter().find(|path| path.rsplit('/').next().is_some_and(|file| file.starts_with(name)));
+    found.unwrap_or(name).to_owned()
+}
+
+/// A failure of the driver as text: `out of memory (CUDA_ERROR_OUT_OF_MEMORY)`.
+pub(super) fn told(error: DriverError) -> String {
+    let name = format!("{:?}", error.0);
+    let words = name.trim_start_matches("CUDA_ERROR_").to_lowercase().replace('_', " ");
+    format!("{words} ({name})")
+}
+
+/// Opens the driver and starts it.
+///
+/// # Errors
+/// What is missing, and what to do.
+pub fn driver(named: Option<&str>) -> Result<Found, String> {
+    let path = DRIVER.open(named)?;
+    result::init().map_err(|error| format!("the CUDA driver ({path}) does not start: {}", told(error)))?;
+    let mut version = 0;
+    // SAFETY: the driver is open and has the function, which writes one number.
+    let asked = unsafe { cudarc::driver::sys::cuDriverGetVersion(&mut version) };
+    asked.result().map_err(|error| format!("the CUDA driver ({path}) has no version: {}", told(error)))?;
+    // 13020 is 13.2.
+    let version = (version / 1000, version % 1000 / 10);
+    if version < (11, 4) {
+        let (major, minor) = version;
+        return Err(format!("the CUDA driver ({path}) is too old: it is for CUDA {major}.{minor}; {}", DRIVER.old));
+    }
+    Ok(Found { path, version })
+}
+
+/// Opens NVRTC.
+///
+/// # Errors
+/// What is missing, and what to do.
+pub fn compiler(named: Option<&str>) -> Result<Found, String> {
+    let path = NVRTC.open(named)?;
+    let (mut major, mut minor) = (0, 0);
+    // SAFETY: NVRTC is open and has the function, which writes two numbers.
+    let asked = unsafe { nvrtc::sys::nvrtcVersion(&mut major, &mut minor) };
+    asked.result().map_err(|error| format!("NVRTC ({path}) has no version: {error}"))?;
+    Ok(Found { path, version: (major, minor) })
+}
+
+/// The GPUs that a driver which has started knows.
+///
+/// # Errors
+/// What the driver says.
+pub fn devices() -> Result<Vec<DeviceFacts>, String> {
+    let count = result::device::get_count().map_err(told)?;
+    (0..count).map(|number| facts(number).map_err(told)).collect()
+}
+
+fn facts(number: i32) -> Result<DeviceFacts, DriverError> {
+    let device = result::device::get(number)?;
+    // SAFETY: the device is one of the driver's.
+    let attribute = |which| unsafe { result::device::get_attribute(device, which) };
+    Ok(DeviceFacts {
+        name: result::device::get_name(device)?,
+        capability: (
+            attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
+            attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
+        ),
+        // SAFETY: as above.
+        memory: unsafe { result::device::total_mem(device)? },
+        multiprocessors: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
+    })
+}

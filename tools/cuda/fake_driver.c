@@ -1,0 +1,532 @@
+// A driver of GPUs and an NVRTC for machines without either: tests of the runtime run the real
+// calls through them. Kernels are compiled by the system's C compiler behind
+// src/runtime/emulation.c, which gives blocks of threads a meaning on a processor.
+//
+//   cc -shared -fPIC -DEMULATION='"…/src/runtime/emulation.c"' -Wl,-soname,libcuda.so …
+//   cc -DNVRTC -shared -fPIC -DEMULATION='"…/src/runtime/emulation.c"' -Wl,-soname,libnvrtc.so …
+//
+// It is stricter than a driver. Streams do their work late: when somebody waits, and before that at
+// random times (FAKE_CUDA_SEED). Device memory lies between pages that cannot be touched, and
+// cannot be touched itself unless work is done. At the end it says what was called and what was
+// left (FAKE_CUDA_REPORT names a file).
+//
+//   FAKE_CUDA_FAIL=NAME:N[:CODE]   the N-th call of a function fails
+//   FAKE_CUDA_FAULT=N              the N-th kernel that runs faults; all later calls fail
+//   FAKE_CUDA_DEVICES, FAKE_CUDA_VERSION, FAKE_CUDA_MEMORY   1, 13000, 1 GiB
+//   FAKE_CUDA_CC                   the C compiler
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+// What `cuModuleLoadData` is given: a library of this machine, for an architecture.
+typedef struct {
+    char magic[8];
+    uint64_t bytes;
+    int64_t architecture;
+} image_head;
+static const char MAGIC[8] = "fakecub";
+
+// Calls are counted by name; one of them may be told to fail.
+#define MOST_NAMES 64
+static struct { const char *name; long calls; } called[MOST_NAMES];
+static pthread_mutex_t counting = PTHREAD_MUTEX_INITIALIZER;
+
+static int entered(const char *name, int code)
+{
+    pthread_mutex_lock(&counting);
+    int k = 0;
+    while (called[k].name && strcmp(called[k].name, name)) k++;
+    called[k].name = name;
+    const long n = ++called[k].calls;
+    pthread_mutex_unlock(&counting);
+    const char *const wanted = getenv("FAKE_CUDA_FAIL"), *const colon = wanted ? strchr(wanted, ':') : 0;
+    if (!colon || (size_t)(colon - wanted) != strlen(name) || strncmp(wanted, name, strlen(name))) return 0;
+    char *end;
+    if (strtol(colon + 1, &end, 10) != n) return 0;
+    return *end == ':' ? (int)strtol(end + 1, 0, 10) : code;
+}
+
+static FILE *report(void)
+{
+    const char *const path = getenv("FAKE_CUDA_REPORT");
+    FILE *const file = path ? fopen(path, "a") : 0;
+    for (int k = 0; file && called[k].name; k++) fprintf(file, "called %s %ld\n", called[k].name, called[k].calls);
+    return file;
+}
+
+#if defined NVRTC
+enum { OK, OUT_OF_MEMORY, PROGRAM = 2, INVALID_OPTION = 5, COMPILATION = 6, INTERNAL = 11 };
+#define ENTER() do { const int failed = entered(__func__, INTERNAL); if (failed) return failed; } while (0)
+
+typedef struct { char *text, *log, *image; size_t bytes; } program;
+static long programs;
+
+__attribute__((destructor)) static void leaves(void)
+{
+    FILE *const file = report();
+    if (!file) return;
+    fprintf(file, "left programs %ld\n", programs);
+    fclose(file);
+}
+
+int nvrtcVersion(int *major, int *minor)
+{
+    ENTER();
+    return *major = 13, *minor = 0, OK;
+}
+
+int nvrtcCreateProgram(program **made, const char *text, const char *name, int n, const void *a, const void *b)
+{
+    ENTER();
+    (void)name, (void)n, (void)a, (void)b;
+    *made = calloc(1, sizeof **made);
+    (*made)->text = strdup(text), (*made)->log = strdup("");
+    programs++;
+    return OK;
+}
+
+int nvrtcDestroyProgram(program **all)
+{
+    const int failed = entered(__func__, INTERNAL);
+    free((*all)->text), free((*all)->log), free((*all)->image), free(*all);
+    *all = 0, programs--;
+    return failed;
+}
+
+static char *contents(const char *path, size_t *bytes)
+{
+    FILE *const file = fopen(path, "rb");
+    if (!file) return 0;
+    fseek(file, 0, SEEK_END);
+    *bytes = (size_t)ftell(file);
+    rewind(file);
+    char *const all = calloc(1, *bytes + 1);
+    const size_t got = fread(all, 1, *bytes, file);
+    fclose(file);
+    return got == *bytes ? all : (free(all), (char *)0);
+}
+
+// Behind the text, an entry for each kernel; whether its threads wait for each other is in its text.
+static void write_entries(FILE *unit, const char *text)
+{
+    fprintf(unit, "\nconst i64 fake_launch_bytes = sizeof(jo_launch);\n");
+    for (const char *at = strstr(text, "\nJO_KERNEL("); at; at = strstr(at + 1, "\nJO_KERNEL(")) {
+        char name[256] = "";
+        sscanf(at, "\nJO_KERNEL(%255[^,]", name);
+        const char *const next = strstr(at + 1, "\nJO_KERNEL("), *const waits = strstr(at, "JO_BARRIER()");
+        fprintf(unit, "static void %s_body(const void *a) { %s(a); }\n", name, name);
+        fprintf(unit, "void %s_fake(i64 blocks, i64 threads, i64 order, char *stacks, i64 stack, const void *a)\n{\n", name);
+        fprintf(unit, "    jo_emulation all = {blocks, threads, order, %d, stacks, stack};\n", waits && (!next || waits < next));
+        fprintf(unit, "    jo_run(&all, a, %s_body);\n}\n", name);
+    }
+}
+
+int nvrtcCompileProgram(program *all, int count, const char *const *options)
+{
+    ENTER();
+    int architecture = 0, is_exact = 0;
+    for (int k = 0; k < count; k++) {
+        sscanf(options[k], "--gpu-architecture=sm_%d", &architecture);
+        is_exact |= !strcmp(options[k], "--fmad=false");
+    }
+    if (!architecture || !is_exact) return INVALID_OPTION;
+    char folder[] = "/tmp/fake-nvrtc-XXXXXX", path[64], command[512];
+    if (!mkdtemp(folder)) return INTERNAL;
+    snprintf(path, sizeof path, "%s/unit.c", folder);
+    FILE *const unit = fopen(path, "w");
+    if (!unit) return INTERNAL;
+    fprintf(unit, "#include %s\n#line 1\n%s", EMULATION, all->text);
+    write_entries(unit, all->text);
+    fclose(unit);
+    const char *const cc = getenv("FAKE_CUDA_CC");
+    snprintf(command, sizeof command,
+             "cd %s && %s -std=gnu11 -O1 -march=native -ffp-contract=off -fno-math-errno -fwrapv -fPIC -shared "
+             "-o unit.so unit.c >log 2>&1", folder, cc ? cc : "cc");
+    const int status = system(command);
+    size_t bytes = 0;
+    snprintf(path, sizeof path, "%s/unit.so", folder);
+    char *const library = contents(path, &bytes);
+    size_t said = 0;
+    snprintf(path, sizeof path, "%s/log", folder);
+    char *const log = contents(path, &said);
+    if (log) free(all->log), all->log = log;
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    if (system(command)) return INTERNAL;
+    // A shell says 128 and more of a program that was killed.
+    if (!WIFEXITED(status) || WEXITSTATUS(status) >= 128) return free(library), INTERNAL;
+    if (status || !library) return free(library), COMPILATION;
+    image_head head = {"", bytes, architecture};
+    memcpy(head.magic, MAGIC, sizeof MAGIC);
+    all->bytes = sizeof head + bytes, all->image = malloc(all->bytes);
+    memcpy(all->image, &head, sizeof head), memcpy(all->image + sizeof head, library, bytes);
+    return free(library), OK;
+}
+
+int nvrtcGetProgramLogSize(program *all, size_t *bytes) { ENTER(); return *bytes = strlen(all->log) + 1, OK; }
+int nvrtcGetProgramLog(program *all, char *to) { ENTER(); return strcpy(to, all->log), OK; }
+int nvrtcGetCUBINSize(program *all, size_t *bytes) { ENTER(); return *bytes = all->bytes, OK; }
+int nvrtcGetCUBIN(program *all, char *to) { ENTER(); return memcpy(to, all->image, all->bytes), OK; }
+
+#else
+enum {
+    OK, INVALID_VALUE, OUT_OF_MEMORY, NO_DEVICE = 100, INVALID_DEVICE, INVALID_IMAGE = 200, INVALID_CONTEXT,
+    NO_BINARY = 209, INVALID_HANDLE = 400, NOT_FOUND = 500, ILLEGAL_ADDRESS = 700, UNKNOWN = 999
+};
+#define PAGE 4096
+#define MOST 4096
+#define STACK (32 << 10)
+
+static long number(const char *variable, long usual)
+{
+    const char *const text = getenv(variable);
+    return text && *text ? strtol(text, 0, 10) : usual;
+}
+
+// A driver is called by several threads; each call is one step.
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static void unlocked(int *failed) { (void)failed, pthread_mutex_unlock(&lock); }
+static int sticky;
+static __thread void *current;
+static long contexts, live_events, live_streams, live_modules;
+// A call that is told to fail, and every call after a fault, does nothing; those that give
+// something back do it all the same.
+#define STEP(usual) \
+    pthread_mutex_lock(&lock); \
+    __attribute__((cleanup(unlocked))) int failed = entered(__func__, usual); \
+    if (!failed) failed = sticky
+#define ENTER() STEP(UNKNOWN); if (failed) return failed
+#define ENTER_CONTEXT() ENTER(); if (!current) return INVALID_CONTEXT
+
+typedef struct { char *pages; size_t bytes, mapped; char *memory; int is_pinned; } allocation;
+static allocation all[MOST];
+static size_t used;
+
+typedef struct event { long recorded, done; } event;
+typedef struct module { void *library; } module;
+typedef struct { module *from; void (*run)(int64_t, int64_t, int64_t, char *, int64_t, const void *); } function;
+typedef enum { COPY, FILL, LAUNCH, RECORD } kind;
+typedef struct step {
+    struct step *next;
+    kind what;
+    char *to;
+    const char *from;
+    size_t bytes;
+    function *run;
+    int64_t blocks, threads;
+    void *arguments;
+    event *at;
+} step;
+typedef struct { step *first, **last; } stream;
+static stream *streams[MOST];
+static unsigned long drawn = 88172645463325252ul;
+static char *stacks;
+
+static unsigned long draw(void)
+{
+    drawn ^= drawn << 13, drawn ^= drawn >> 7;
+    return drawn ^= drawn << 17;
+}
+
+__attribute__((constructor)) static void begins(void)
+{
+    drawn ^= (unsigned long)number("FAKE_CUDA_SEED", 0) * 0x9e3779b97f4a7c15ul;
+    stacks = mmap(0, STACK * 1024, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+}
+
+__attribute__((destructor)) static void leaves(void)
+{
+    FILE *const file = report();
+    if (!file) return;
+    long device = 0, pinned = 0;
+    for (int k = 0; k < MOST; k++) if (all[k].pages) *(all[k].is_pinned ? &pinned : &device) += 1;
+    fprintf(file, "left allocations %ld\nleft pinned %ld\nleft contexts %ld\n", device, pinned, contexts);
+    fprintf(file, "left events %ld\nleft streams %ld\nleft modules %ld\n", live_events, live_streams, live_modules);
+    fclose(file);
+}
+
+static void protect(int how)
+{
+    for (int k = 0; k < MOST; k++) if (all[k].pages && !all[k].is_pinned)
+        mprotect(all[k].pages + PAGE, all[k].mapped - 2 * PAGE, how);
+}
+
+static int allocate(void **memory, size_t bytes, int is_pinned)
+{
+    if (!bytes) return INVALID_VALUE;
+    if (!is_pinned && used + bytes > (size_t)number("FAKE_CUDA_MEMORY", 1l << 30)) return OUT_OF_MEMORY;
+    int k = 0;
+    while (k < MOST && all[k].pages) k++;
+    const size_t rounded = (bytes + 255) & ~(size_t)255, inside = (rounded + PAGE - 1) & ~(size_t)(PAGE - 1);
+    const size_t mapped = inside + 2 * PAGE;
+    if (k == MOST) return OUT_OF_MEMORY;
+    char *const pages = mmap(0, mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (pages == MAP_FAILED) return OUT_OF_MEMORY;
+    mprotect(pages + PAGE, inside, PROT_READ | PROT_WRITE);
+    // NaN in all floating-point types. The end is at the page that cannot be touched.
+    memset(pages + PAGE, 0xff, inside);
+    const allocation one = {pages, bytes, mapped, pages + PAGE + inside - rounded, is_pinned};
+    all[k] = one;
+    if (!is_pinned) used += bytes, mprotect(pages + PAGE, inside, PROT_NONE);
+    return *memory = one.memory, OK;
+}
+
+static int release(void *memory, int is_pinned)
+{
+    for (int k = 0; k < MOST; k++) if (all[k].pages && all[k].memory == memory && all[k].is_pinned == is_pinned) {
+        munmap(all[k].pages, all[k].mapped);
+        if (!is_pinned) used -= all[k].bytes;
+        all[k].pages = 0;
+        return OK;
+    }
+    return INVALID_VALUE;
+}
+
+static int is_inside(const void *memory, size_t bytes)
+{
+    const char *const at = memory;
+    for (int k = 0; k < MOST; k++)
+        if (all[k].pages && at >= all[k].memory && at + bytes <= all[k].memory + all[k].bytes) return 1;
+    return 0;
+}
+
+// Does the first step of a stream.
+static void advance(stream *s)
+{
+    static long launched;
+    step *const one = s->first;
+    s->first = one->next;
+    if (!s->first) s->last = &s->first;
+    protect(PROT_READ | PROT_WRITE);
+    if (one->what == RECORD) one->at->done++;
+    else if (sticky) {}
+    else if (one->what == COPY) memcpy(one->to, one->from, one->bytes);
+    else if (one->what == FILL) memset(one->to, 0, one->bytes);
+    else if (++launched == number("FAKE_CUDA_FAULT", 0)) sticky = ILLEGAL_ADDRESS;
+    else one->run->run(one->blocks, one->threads, (int64_t)(draw() % 4), stacks, STACK, one->arguments);
+    protect(PROT_NONE);
+    free(one->arguments), free(one);
+}
+
+static void drain(void)
+{
+    for (int k = 0; k < MOST; k++) while (streams[k] && streams[k]->first) advance(streams[k]);
+}
+
+static int queue(stream *s, step one)
+{
+    step *const kept = malloc(sizeof one);
+    *kept = one, kept->next = 0;
+    *s->last = kept, s->last = &kept->next;
+    if (draw() % 4 == 0) advance(s);
+    return sticky;
+}
+
+int cuInit(unsigned flags) { (void)flags; ENTER(); return number("FAKE_CUDA_DEVICES", 1) ? OK : NO_DEVICE; }
+int cuDriverGetVersion(int *version) { ENTER(); return *version = (int)number("FAKE_CUDA_VERSION", 13000), OK; }
+int cuDeviceGetCount(int *count) { ENTER(); return *count = (int)number("FAKE_CUDA_DEVICES", 1), OK; }
+
+int cuDeviceGet(int *device, int at)
+{
+    ENTER();
+    return at < 0 || at >= number("FAKE_CUDA_DEVICES", 1) ? INVALID_DEVICE : (*device = at, OK);
+}
+
+int cuDeviceGetName(char *name, int bytes, int device)
+{
+    ENTER();
+    return snprintf(name, (size_t)bytes, "a fake GPU, number %d", device), OK;
+}
+
+int cuDeviceTotalMem_v2(size_t *bytes, int device)
+{
+    (void)device;
+    ENTER();
+    return *bytes = (size_t)number("FAKE_CUDA_MEMORY", 1l << 30), OK;
+}
+
+// Architecture 9.0, 16 processors.
+int cuDeviceGetAttribute(int *value, int which, int device)
+{
+    (void)device;
+    ENTER();
+    return *value = which == 75 ? 9 : which == 76 ? 0 : which == 16 ? 16 : 0, OK;
+}
+
+int cuDevicePrimaryCtxRetain(void **context, int device)
+{
+    ENTER();
+    return contexts++, *context = (void *)(intptr_t)(device + 1), OK;
+}
+
+int cuDevicePrimaryCtxRelease_v2(int device)
+{
+    (void)device;
+    STEP(UNKNOWN);
+    return contexts--, failed;
+}
+
+int cuCtxSetCurrent(void *context) { ENTER(); return current = context, OK; }
+
+int cuStreamCreate(stream **made, unsigned flags)
+{
+    (void)flags;
+    ENTER_CONTEXT();
+    int k = 0;
+    while (streams[k]) k++;
+    *made = streams[k] = calloc(1, sizeof **made);
+    (*made)->last = &(*made)->first, live_streams++;
+    return OK;
+}
+
+int cuStreamSynchronize(stream *s)
+{
+    ENTER_CONTEXT();
+    while (s->first) advance(s);
+    return sticky;
+}
+
+int cuStreamDestroy_v2(stream *s)
+{
+    STEP(UNKNOWN);
+    while (s->first) advance(s);
+    for (int k = 0; k < MOST; k++) if (streams[k] == s) streams[k] = 0;
+    free(s), live_streams--;
+    return failed;
+}
+
+int cuEventCreate(event **made, unsigned flags)
+{
+    (void)flags;
+    ENTER_CONTEXT();
+    return *made = calloc(1, sizeof **made), live_events++, OK;
+}
+
+int cuEventRecord(event *at, stream *s)
+{
+    ENTER_CONTEXT();
+    const step one = {.what = RECORD, .at = at};
+    return at->recorded++, queue(s, one);
+}
+
+int cuEventSynchronize(event *at)
+{
+    ENTER_CONTEXT();
+    for (int k = 0; k < MOST; k++)
+        while (streams[k] && streams[k]->first && at->done < at->recorded) advance(streams[k]);
+    return sticky;
+}
+
+int cuEventDestroy_v2(event *at)
+{
+    STEP(UNKNOWN);
+    drain();
+    return free(at), live_events--, failed;
+}
+
+int cuMemAlloc_v2(void **memory, size_t bytes)
+{
+    STEP(OUT_OF_MEMORY);
+    return failed ? failed : current ? allocate(memory, bytes, 0) : INVALID_CONTEXT;
+}
+
+int cuMemFree_v2(void *memory)
+{
+    STEP(UNKNOWN);
+    drain();
+    const int freed = release(memory, 0);
+    return failed ? failed : freed;
+}
+
+int cuMemHostAlloc(void **memory, size_t bytes, unsigned flags)
+{
+    (void)flags;
+    STEP(OUT_OF_MEMORY);
+    return failed ? failed : current ? allocate(memory, bytes, 1) : INVALID_CONTEXT;
+}
+
+int cuMemFreeHost(void *memory)
+{
+    STEP(UNKNOWN);
+    drain();
+    const int freed = release(memory, 1);
+    return failed ? failed : freed;
+}
+
+int cuMemcpyHtoDAsync_v2(char *to, const void *from, size_t bytes, stream *s)
+{
+    ENTER_CONTEXT();
+    if (!is_inside(to, bytes) || !is_inside(from, bytes)) return INVALID_VALUE;
+    const step one = {.what = COPY, .to = to, .from = from, .bytes = bytes};
+    return queue(s, one);
+}
+
+int cuMemcpyDtoHAsync_v2(void *to, const char *from, size_t bytes, stream *s)
+{
+    ENTER_CONTEXT();
+    if (!is_inside(to, bytes) || !is_inside(from, bytes)) return INVALID_VALUE;
+    const step one = {.what = COPY, .to = to, .from = from, .bytes = bytes};
+    return queue(s, one);
+}
+
+int cuMemsetD8Async(char *to, unsigned char value, size_t bytes, stream *s)
+{
+    ENTER_CONTEXT();
+    if (value || !is_inside(to, bytes)) return INVALID_VALUE;
+    const step one = {.what = FILL, .to = to, .bytes = bytes};
+    return queue(s, one);
+}
+
+int cuModuleLoadData(module **made, const void *image)
+{
+    ENTER_CONTEXT();
+    const image_head *const head = image;
+    if (memcmp(head->magic, MAGIC, sizeof MAGIC)) return INVALID_IMAGE;
+    if (head->architecture != 90) return NO_BINARY;
+    char path[] = "/tmp/fake-module-XXXXXX";
+    const int file = mkstemp(path);
+    const ssize_t written = file < 0 ? -1 : write(file, head + 1, head->bytes);
+    if (file >= 0) close(file);
+    void *const library = written == (ssize_t)head->bytes ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : 0;
+    unlink(path);
+    if (!library) return INVALID_IMAGE;
+    *made = calloc(1, sizeof **made), (*made)->library = library, live_modules++;
+    return OK;
+}
+
+int cuModuleGetFunction(function **made, module *from, const char *name)
+{
+    ENTER_CONTEXT();
+    char entry[300];
+    snprintf(entry, sizeof entry, "%s_fake", name);
+    void *const found = dlsym(from->library, entry);
+    if (!found) return NOT_FOUND;
+    *made = calloc(1, sizeof **made), (*made)->from = from, *(void **)&(*made)->run = found;
+    return OK;
+}
+
+int cuModuleUnload(module *one)
+{
+    STEP(UNKNOWN);
+    drain();
+    return dlclose(one->library), free(one), live_modules--, failed;
+}
+
+int cuLaunchKernel(function *f, unsigned bx, unsigned by, unsigned bz, unsigned tx, unsigned ty, unsigned tz,
+                   unsigned shared, stream *s, void **parameters, void **extra)
+{
+    ENTER_CONTEXT();
+    if (!bx || by != 1 || bz != 1 || !tx || tx > 1024 || ty != 1 || tz != 1 || shared || extra) return INVALID_VALUE;
+    const int64_t *const bytes = dlsym(f->from->library, "fake_launch_bytes");
+    if (!bytes) return INVALID_HANDLE;
+    void *const arguments = memcpy(malloc((size_t)*bytes), parameters[0], (size_t)*bytes);
+    const step one = {.what = LAUNCH, .run = f, .blocks = bx, .threads = tx, .arguments = arguments};
+    return queue(s, one);
+}
+#endif
