@@ -6,7 +6,7 @@
 //!
 //! Every mutant runs on random and recorded graphs until one of them shows it. `JITOPT_DETECTION`
 //! selects mutants by parts of their names, separated by commas; `JITOPT_SMITH` sets the number of
-//! random graphs; with `JITOPT_FIND_ONLY` nothing is bisected.
+//! random graphs; with `JITOPT_FIND_ONLY` nothing is bisected, with `JITOPT_LIST_ONLY` nothing runs.
 
 #![allow(clippy::print_stdout, reason = "a test tells its figures")]
 
@@ -387,8 +387,13 @@ fn in_threads<T: Send>(items: Vec<Mutant>, work: impl Fn(Vec<Mutant>) -> Vec<T> 
 
 #[test]
 fn mutants_are_caught_and_named() {
-    std::panic::set_hook(Box::new(|_| {}));
     let mutants = wanted();
+    if std::env::var_os("JITOPT_LIST_ONLY").is_some() {
+        // Below the line of the test's name.
+        println!();
+        return mutants.iter().for_each(|mutant| println!("{mutant}"));
+    }
+    std::panic::set_hook(Box::new(|_| {}));
     let total = mutants.len();
     let found = in_threads(mutants, detect);
     let _ = std::panic::take_hook();

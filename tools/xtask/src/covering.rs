@@ -15,7 +15,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// What lit files may take for one mutant.
-const BUDGET: Duration = Duration::from_secs(60);
+const BUDGET: Duration = Duration::from_secs(30);
 /// What a few files may take at least, before they count as failed.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// How many files run first; then twice as many, and so on.

@@ -5,22 +5,25 @@
 //!
 //! 1. one of the lit files that reach its site fails while it is active (`covering.rs`);
 //! 2. or else one of the tests that its file names in `tests: …`. `TEST=FILTER` is a test binary of
-//!    `tools/opt/tests` with a filter;
+//!    `tools/opt/tests` with a filter; `lit` was the first step;
 //! 3. or else `tools/opt/tests/detection.rs` finds it on random and recorded graphs.
 //!
-//! A test that takes ten times as long as without the mutant fails.
+//! A test that takes ten times as long as without the mutant fails. Each result goes to
+//! `target/mutants-results` (`ledger.rs`): a run that was cut goes on where it stopped.
 //!
-//! The rest survives. `tools/mutation/survivors.md` has those whose reason is known; another one is
-//! an error.
+//! The rest survives. `tools/mutation/survivors.md` has those whose reason is known, which come
+//! last in each step; another one is an error.
 
 use crate::covering::{Coverage, in_parallel};
+use crate::ledger::{Ledger, Stage};
 use anyhow::{Context, Result, bail, ensure};
 use jitopt_tidy::replacements::{self, Sheet};
 use jitopt_tidy::{Tree, replacements::SURVIVORS};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// What a test may take at least, before it counts as failed.
@@ -30,7 +33,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// The test that runs mutants on random and recorded graphs, and its case.
 const DETECTION: &str = "detection";
 const CASE: &str = "mutants_are_caught_and_named";
-/// The part of the names of all wrong rules, which the detection test has itself.
+/// The part of the names of all wrong rules.
 const RULES: &str = ":planted";
 
 /// What became of a mutant.
@@ -49,6 +52,56 @@ struct Source {
     names: Vec<String>,
 }
 
+impl Source {
+    fn mutants(&self) -> impl Iterator<Item = Mutant<'_>> {
+        self.names.iter().map(|name| Mutant { name, source: self })
+    }
+
+    /// The tests that run after the lit files.
+    fn tests(&self) -> impl Iterator<Item = &str> {
+        self.tests.iter().map(String::as_str).filter(|test| split(test).0 != "lit")
+    }
+}
+
+/// A mutant, and where it is.
+#[derive(Clone, Copy)]
+struct Mutant<'a> {
+    name: &'a str,
+    source: &'a Source,
+}
+
+impl Ledger {
+    /// What became of a mutant.
+    fn fate(&self, name: &str) -> Fate {
+        match self.found(name) {
+            Some((Stage::Validation, _)) => Fate::ByValidation,
+            Some((_, test)) => Fate::ByTest(test),
+            None if self.is_done(name, Stage::Validation) => Fate::Survived,
+            None => Fate::NotTried,
+        }
+    }
+}
+
+/// Prints how far a step is, and what it found.
+struct Progress {
+    stage: &'static str,
+    begin: Instant,
+    done: AtomicUsize,
+    all: usize,
+}
+
+impl Progress {
+    fn new(stage: &'static str, all: usize) -> Progress {
+        Progress { stage, begin: Instant::now(), done: AtomicUsize::new(0), all }
+    }
+
+    fn step(&self, name: &str, by: Option<&str>) {
+        let (done, seconds) = (self.done.fetch_add(1, Ordering::Relaxed) + 1, self.begin.elapsed().as_secs());
+        let found = by.map_or_else(|| "not found".to_owned(), |by| format!("found by {by}"));
+        println!("{} {done} of {}, {seconds} s: {name}: {found}", self.stage, self.all);
+    }
+}
+
 /// Which mutants are judged.
 pub struct Asked {
     /// A part of their names or of the paths of their sources.
@@ -57,6 +110,10 @@ pub struct Asked {
     pub hours: Option<f64>,
     /// Validation judges every so many of those that no test finds.
     pub every: usize,
+    /// On how many random graphs.
+    pub graphs: usize,
+    /// Whether the results of an earlier run are forgotten.
+    pub anew: bool,
 }
 
 /// Runs mutants, and prints what becomes of them.
@@ -68,26 +125,33 @@ pub fn run(root: &Path, asked: &Asked) -> Result<()> {
     let begin = Instant::now();
     let deadline = asked.hours.map(|hours| begin + Duration::from_secs_f64(hours * 3600.0));
     let tree = Tree::read(root);
-    let copy = root.join("target/mutants-tree");
-    let sources = write_copy(&tree, &copy, &asked.filter)?;
-    println!("{} mutants in {} files", sources.iter().map(|s| s.names.len()).sum::<usize>(), sources.len());
-    let target = root.join("target/mutants-build");
-    let binaries = build(&target, &copy, &sources)?;
-    println!("built after {:.0} s", begin.elapsed().as_secs_f64());
-    let mut fates = BTreeMap::new();
-    let mut judge = Judge { folder: copy.join("tools/opt"), binaries: &binaries, usual: BTreeMap::new(), deadline };
-    judge.by_lit_files(&sources, &target, &copy, &mut fates)?;
-    for source in &sources {
-        for name in &source.names {
-            if fates.get(name) == Some(&Fate::Survived) {
-                let fate = judge.by_tests(name, &source.tests)?;
-                fates.insert(name.clone(), fate);
-            }
-        }
-    }
-    judge.by_validation(&mut fates, asked)?;
-    report(&sources, &fates);
     let survivors = replacements::survivors(tree.text(SURVIVORS).unwrap_or_default());
+    let [copy, target, results] = ["tree", "build", "results"].map(|part| root.join(format!("target/mutants-{part}")));
+    let sources = write_copy(&tree, &copy, &asked.filter)?;
+    let mut all: Vec<Mutant<'_>> = sources.iter().flat_map(Source::mutants).collect();
+    all.sort_by_key(|mutant| survivors.iter().any(|(known, _)| known == mutant.name));
+    println!("{} mutants in {} files", all.len(), sources.len());
+    let mut binaries = build(&target, &copy, [DETECTION].into())?;
+    println!("built after {:.0} s", begin.elapsed().as_secs_f64());
+    if asked.anew {
+        std::fs::remove_file(&results).ok();
+    }
+    let ledger = Ledger::open(&results, &tree)?;
+    let lit = Judge::new(&copy, &binaries, deadline, &ledger);
+    lit.by_lit_files(&all, &target, &copy)?;
+    // Programs of tests are built only if they are needed.
+    let left = lit.left(&all, Stage::Tests);
+    let tests: BTreeSet<&str> =
+        left.iter().flat_map(|mutant| mutant.source.tests()).map(|test| split(test).0).collect();
+    if !tests.is_empty() {
+        binaries.extend(build(&target, &copy, tests)?);
+    }
+    let mut judge = Judge::new(&copy, &binaries, deadline, &ledger);
+    judge.by_tests(&all)?;
+    let rules = judge.by_validation(&all, asked)?;
+    let names = all.iter().map(|mutant| mutant.name.to_owned()).chain(rules.clone());
+    let fates = names.map(|name| (name.clone(), ledger.fate(&name))).collect();
+    report(&sources, &rules, &fates);
     println!("{:.0} s", begin.elapsed().as_secs_f64());
     verdict(&fates, &survivors)
 }
@@ -125,15 +189,11 @@ fn write_copy(tree: &Tree, copy: &Path, filter: &str) -> Result<Vec<Source>> {
     Ok(sources)
 }
 
-/// Builds the tests that judge; returns their binaries. The inserted expressions are no code that
-/// lints have to like.
-fn build(target: &Path, copy: &Path, sources: &[Source]) -> Result<BTreeMap<String, PathBuf>> {
+/// Builds tests, and `jitopt` with them; returns their binaries. The inserted expressions are no
+/// code that lints have to like.
+fn build(target: &Path, copy: &Path, tests: BTreeSet<&str>) -> Result<BTreeMap<String, PathBuf>> {
     let mut command = Command::new("cargo");
     command.args(["test", "--no-run", "--locked", "--package", "jitopt", "--features", "mutants"]);
-    command.args(["--test", DETECTION]);
-    let mut tests: Vec<&str> = sources.iter().flat_map(|source| &source.tests).map(|test| split(test).0).collect();
-    tests.sort_unstable();
-    tests.dedup();
     for test in tests {
         command.args(["--test", test]);
     }
@@ -166,9 +226,19 @@ struct Judge<'a> {
     /// How long each test takes without mutants.
     usual: BTreeMap<String, Duration>,
     deadline: Option<Instant>,
+    ledger: &'a Ledger,
 }
 
-impl Judge<'_> {
+impl<'a> Judge<'a> {
+    fn new(
+        copy: &Path,
+        binaries: &'a BTreeMap<String, PathBuf>,
+        deadline: Option<Instant>,
+        ledger: &'a Ledger,
+    ) -> Judge<'a> {
+        Judge { folder: copy.join("tools/opt"), binaries, usual: BTreeMap::new(), deadline, ledger }
+    }
+
     fn is_late(&self) -> bool {
         self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
@@ -181,50 +251,58 @@ impl Judge<'_> {
         Ok(command)
     }
 
-    /// Runs all mutants in the lit files that reach them.
-    fn by_lit_files<'s>(
-        &self,
-        sources: &'s [Source],
-        target: &Path,
-        copy: &Path,
-        fates: &mut BTreeMap<String, Fate>,
-    ) -> Result<()> {
+    /// The mutants that a step has to judge.
+    fn left<'m>(&self, all: &[Mutant<'m>], stage: Stage) -> Vec<Mutant<'m>> {
+        all.iter().copied().filter(|mutant| !self.ledger.is_done(mutant.name, stage)).collect()
+    }
+
+    /// Runs mutants in the lit files that reach them.
+    fn by_lit_files(&self, all: &[Mutant<'_>], target: &Path, copy: &Path) -> Result<()> {
+        let left = self.left(all, Stage::Lit);
+        if left.is_empty() {
+            return Ok(());
+        }
         let begin = Instant::now();
-        let scratch = target.join("reached");
-        let coverage = Coverage::measure(target.join("debug/jitopt"), &copy.join("testdata"), &scratch)?;
+        let coverage = Coverage::measure(target.join("debug/jitopt"), &copy.join("testdata"), &target.join("reached"))?;
         println!("{} lit files take {:.0} s", coverage.len(), begin.elapsed().as_secs_f64());
-        let of_source = |source: &'s Source| source.names.iter().map(move |name| (name, &*source.path));
-        let all: Vec<(&String, &str)> = sources.iter().flat_map(of_source).collect();
-        let fate = |_, (name, path): &(&String, &str)| -> Result<Fate> {
+        let progress = Progress::new("lit files", left.len());
+        let judge = |_, mutant: &Mutant<'_>| -> Result<()> {
             if self.is_late() {
-                return Ok(Fate::NotTried);
+                return Ok(());
             }
-            Ok(coverage.failing(name, path)?.map_or(Fate::Survived, |file| {
-                println!("{name}: found by {file}");
-                Fate::ByTest(file)
-            }))
+            let by = coverage.failing(mutant.name, &mutant.source.path)?;
+            progress.step(mutant.name, by.as_deref());
+            self.ledger.note(mutant.name, Stage::Lit, by)
         };
-        for ((name, _), fate) in all.iter().zip(in_parallel(&all, fate)) {
-            fates.insert((*name).clone(), fate?);
+        in_parallel(&left, judge).into_iter().collect()
+    }
+
+    /// Runs mutants in the tests that their files name.
+    fn by_tests(&mut self, all: &[Mutant<'_>]) -> Result<()> {
+        let left = self.left(all, Stage::Tests);
+        let progress = Progress::new("tests", left.len());
+        for mutant in left {
+            if self.is_late() {
+                return Ok(());
+            }
+            let by = self.failing(mutant)?;
+            progress.step(mutant.name, by.as_deref());
+            self.ledger.note(mutant.name, Stage::Tests, by)?;
         }
         Ok(())
     }
 
-    /// Runs a mutant in the tests that its file names.
-    fn by_tests(&mut self, name: &str, tests: &[String]) -> Result<Fate> {
-        for test in tests {
-            if self.is_late() {
-                return Ok(Fate::NotTried);
-            }
+    /// The test that fails with a mutant.
+    fn failing(&mut self, mutant: Mutant<'_>) -> Result<Option<String>> {
+        for test in mutant.source.tests() {
             let limit = PATIENCE + 10 * self.usual(test)?;
             let mut command = self.command(test)?;
-            command.env("JITOPT_MUTANT", name).stdout(Stdio::null()).stderr(Stdio::null());
+            command.env("JITOPT_MUTANT", mutant.name).stdout(Stdio::null()).stderr(Stdio::null());
             if !passes(&mut command.spawn()?, limit)? {
-                println!("{name}: found by {test}");
-                return Ok(Fate::ByTest(test.clone()));
+                return Ok(Some(test.to_owned()));
             }
         }
-        Ok(Fate::Survived)
+        Ok(None)
     }
 
     /// How long a test takes without a mutant.
@@ -242,32 +320,45 @@ impl Judge<'_> {
         Ok(begin.elapsed())
     }
 
-    /// Runs the survivors, and the wrong rules, on random and recorded graphs.
-    fn by_validation(&self, fates: &mut BTreeMap<String, Fate>, asked: &Asked) -> Result<()> {
-        let mut parts: Vec<String> =
-            fates.iter().filter(|(_, fate)| **fate == Fate::Survived).map(|(name, _)| name.clone()).collect();
-        for name in &parts {
-            fates.insert(name.clone(), Fate::NotTried);
-        }
-        parts = parts.into_iter().step_by(asked.every.max(1)).collect();
-        if asked.filter.is_empty() {
-            parts.push(RULES.to_owned());
-        }
-        if parts.is_empty() || self.is_late() {
-            return Ok(());
+    /// The names of the wrong rules, which the detection test has itself.
+    fn rules(&self) -> Result<Vec<String>> {
+        let mut command = self.command(DETECTION)?;
+        command.args([CASE, "--exact", "--nocapture"]).env("JITOPT_DETECTION", RULES).env("JITOPT_LIST_ONLY", "1");
+        let output = String::from_utf8(command.output()?.stdout)?;
+        let rules: Vec<String> = output.lines().filter(|line| line.ends_with(RULES)).map(str::to_owned).collect();
+        ensure!(!rules.is_empty(), "the detection test has no rules");
+        Ok(rules)
+    }
+
+    /// Runs what is left, and the wrong rules, on random and recorded graphs. Returns the names of
+    /// the rules.
+    fn by_validation(&self, all: &[Mutant<'_>], asked: &Asked) -> Result<Vec<String>> {
+        let rules = if asked.filter.is_empty() { self.rules()? } else { Vec::new() };
+        let left: Vec<&str> = self.left(all, Stage::Validation).iter().map(|mutant| mutant.name).collect();
+        let left = left.into_iter().step_by(asked.every.max(1)).chain(rules.iter().map(String::as_str));
+        let left: Vec<&str> = left.filter(|name| !self.ledger.is_done(name, Stage::Validation)).collect();
+        if left.is_empty() || self.is_late() {
+            return Ok(rules);
         }
         let mut command = self.command(DETECTION)?;
         command
             .args([CASE, "--exact", "--nocapture"])
-            .env("JITOPT_DETECTION", parts.join(","))
+            .env("JITOPT_DETECTION", left.join(","))
+            .env("JITOPT_SMITH", asked.graphs.to_string())
             .env("JITOPT_FIND_ONLY", "1");
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
         let lines = BufReader::new(child.stdout.take().context("no output")?).lines();
         let (sender, receiver) = std::sync::mpsc::channel();
         std::thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        let progress = Progress::new("validation", left.len());
         loop {
             match receiver.recv_timeout(Duration::from_secs(1)) {
-                Ok(line) => note(&line, fates),
+                Ok(line) => {
+                    if let Some((name, by)) = judged(&line).filter(|(name, _)| left.contains(name)) {
+                        progress.step(name, by.as_deref());
+                        self.ledger.note(name, Stage::Validation, by)?;
+                    }
+                }
                 Err(std::sync::mpsc::RecvTimeoutError::Timeout) if !self.is_late() => {}
                 Err(_) => break,
             }
@@ -275,7 +366,7 @@ impl Judge<'_> {
         // It fails where something survives; the list of survivors decides about that.
         child.kill().ok();
         child.wait()?;
-        Ok(())
+        Ok(rules)
     }
 }
 
@@ -296,24 +387,18 @@ pub(crate) fn passes(child: &mut Child, limit: Duration) -> Result<bool> {
 }
 
 /// Reads a line of the detection test: `SITE:KIND: Some(…)` or `SITE:KIND: None`.
-fn note(line: &str, fates: &mut BTreeMap<String, Fate>) {
-    let Some((name, rest)) = line.split_once(": ") else { return };
-    let fate = match rest {
-        "None" => Fate::Survived,
-        _ if rest.starts_with("Some((") => Fate::ByValidation,
-        _ => return,
-    };
-    if fates.contains_key(name) || name.ends_with(RULES) {
-        println!("{name}: {}", if fate == Fate::Survived { "survives" } else { "found by validation" });
-        fates.insert(name.to_owned(), fate);
+fn judged(line: &str) -> Option<(&str, Option<String>)> {
+    let (name, rest) = line.split_once(": ")?;
+    match rest {
+        "None" => Some((name, None)),
+        _ if rest.starts_with("Some((") => Some((name, Some("validation".to_owned()))),
+        _ => None,
     }
 }
 
 /// Prints a line for each source, and one for all.
-fn report(sources: &[Source], fates: &BTreeMap<String, Fate>) {
+fn report(sources: &[Source], rules: &[String], fates: &BTreeMap<String, Fate>) {
     println!("\n{:>6} {:>6} {:>10} {:>8} {:>9}  file", "all", "tests", "validation", "survived", "not tried");
-    let rules: Vec<String> = fates.keys().filter(|name| name.ends_with(RULES)).cloned().collect();
-    let rules = Source { path: "passes/planted_rules.rs".to_owned(), tests: Vec::new(), names: rules };
     let line = |names: &[String], path: &str| {
         let count = |wanted: &dyn Fn(&Fate) -> bool| names.iter().filter(|name| wanted(&fates[*name])).count();
         let tests = count(&|fate| matches!(fate, Fate::ByTest(_)));
@@ -321,8 +406,9 @@ fn report(sources: &[Source], fates: &BTreeMap<String, Fate>) {
             [Fate::ByValidation, Fate::Survived, Fate::NotTried].map(|wanted| count(&|fate| *fate == wanted));
         println!("{:>6} {tests:>6} {validation:>10} {survived:>8} {rest:>9}  {path}", names.len());
     };
-    for source in sources.iter().chain([&rules]).filter(|source| !source.names.is_empty()) {
-        line(&source.names, &source.path);
+    sources.iter().for_each(|source| line(&source.names, &source.path));
+    if !rules.is_empty() {
+        line(rules, "passes/planted_rules.rs");
     }
     line(&fates.keys().cloned().collect::<Vec<_>>(), "all");
 }
@@ -351,17 +437,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fates_are_read_and_judged() {
-        let mut fates: BTreeMap<String, Fate> =
-            ["a.b:c", "a.b:d"].iter().map(|name| ((*name).to_owned(), Fate::NotTried)).collect();
-        for line in
-            ["a.b:c: Some((3, \"seed 3\"", "a.b:c: bisected None", "a.b:d: None", "x-gone:planted: None", "x: y"]
-        {
-            note(line, &mut fates);
-        }
-        assert_eq!(fates["a.b:c"], Fate::ByValidation);
-        assert_eq!(fates["a.b:d"], Fate::Survived);
-        assert_eq!(fates.len(), 3);
+    fn lines_are_read_and_fates_judged() {
+        let found = |name| Some((name, Some("validation".to_owned())));
+        assert_eq!(judged("a.b:c: Some((3, \"seed 3\""), found("a.b:c"));
+        assert_eq!(judged("a.b:d: None"), Some(("a.b:d", None)));
+        assert!(["a.b:c: bisected None", "x: y", "z"].iter().all(|line| judged(line).is_none()));
+        let all = [("a.b:c", Fate::ByValidation), ("a.b:d", Fate::Survived), ("x-gone:planted", Fate::Survived)];
+        let fates = all.map(|(name, fate)| (name.to_owned(), fate)).into();
         let known = |names: &[&str]| names.iter().map(|name| ((*name).to_owned(), String::new())).collect::<Vec<_>>();
         assert!(verdict(&fates, &known(&["a.b:d", "x-gone:planted"])).is_ok());
         assert!(verdict(&fates, &known(&["a.b:d"])).is_err());

@@ -4,6 +4,7 @@
 mod all_tests;
 mod covering;
 mod faults;
+mod ledger;
 mod new_operator;
 mod new_pass;
 mod sizes;
@@ -19,9 +20,10 @@ cargo xtask test [ARGUMENTS...]       run all tests; the last line says how many
 cargo xtask fmt                       format the code, including passes and fuzz targets
 cargo xtask bless [FILTER]            update snapshots of lit tests and generated text
 cargo xtask new-pass NAME [SUMMARY]   create a pass: its file, its registry row, its lit file
-cargo xtask mutants [FILTER] [--hours H] [--every N]
+cargo xtask mutants [FILTER] [--hours H] [--every N] [--graphs N] [--anew]
                                       insert the faults of the .mutants files in a copy of the tree, and see
-                                      which ones tests and validation find; validation judges every Nth
+                                      which ones tests and validation find, on N random graphs (1000);
+                                      validation judges every Nth; a run goes on where the last one stopped
 cargo xtask new-operator KIND         create an operator: its row, its kernel, its lit file; KIND may be a schema
 cargo xtask mutate HOURS [SEEDS...]   run mutation tests for HOURS on all but one core; see tools/mutation
 cargo xtask sizes [BASE]              print line counts and function lengths, with the change since a Git revision
@@ -90,13 +92,15 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
 
 /// Reads the arguments of `mutants`.
 fn mutants(root: &Path, arguments: &[&str]) -> Result<()> {
-    let mut asked = faults::Asked { filter: String::new(), hours: None, every: 1 };
+    let mut asked = faults::Asked { filter: String::new(), hours: None, every: 1, graphs: 1000, anew: false };
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
         let mut number = || rest.next().with_context(|| format!("{argument} has no number\n{HELP}"));
         match *argument {
             "--hours" => asked.hours = Some(number()?.parse().with_context(|| format!("{argument} takes hours"))?),
             "--every" => asked.every = number()?.parse().with_context(|| format!("{argument} takes a number"))?,
+            "--graphs" => asked.graphs = number()?.parse().with_context(|| format!("{argument} takes a number"))?,
+            "--anew" => asked.anew = true,
             filter if asked.filter.is_empty() && !filter.starts_with('-') => asked.filter = filter.to_owned(),
             other => bail!("unexpected argument `{other}`\n{HELP}"),
         }
