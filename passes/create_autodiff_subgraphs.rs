@@ -10,7 +10,7 @@
 //! ```
 //!
 //! The subgraphs are those of PyTorch, found in its order. A column of the operator table gives the
-//! formulas (`ops/gradients.txt`). Each block is traversed from its end: a node with a formula
+//! formulas (`ops/rows/`). Each block is traversed from its end: a node with a formula
 //! absorbs those of its producers that have one and can be moved before it, the last one first,
 //! then the producers of absorbed nodes, until nothing changes. Constants are copied into the
 //! subgraph. Groups of fewer than `threshold` nodes are inlined back.

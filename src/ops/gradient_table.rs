@@ -1,8 +1,8 @@
 //! The column of the operator table for gradients.
 //!
-//! The table is text: in the rows of [`super::rows`], and for other families `ops/gradients.txt`
-//! and the files next to it. The head of that file defines the format of rows, [`notation`] that of
-//! formulas.
+//! Formulas are text in the rows of [`super::rows`]; the functions that they call stand in
+//! `ops/gradients.txt` and the files next to it. The head of that file defines the format of both,
+//! [`notation`] that of formulas.
 //!
 //! Parsing a formula creates nodes in PyTorch's order, so that recorded backward graphs compare
 //! equal.
@@ -39,16 +39,13 @@ use notation::Body;
 use rustc_hash::FxHashMap;
 use std::sync::{LazyLock, OnceLock};
 
-/// The sources: operators with a PyTorch formula, operators without one, and the operators of
-/// backward graphs.
+/// The functions that formulas call.
 const TABLE: &str = concat!(
     include_str!("gradients.txt"),
     include_str!("gradients_of_ours.txt"),
     include_str!("gradients_of_losses.txt"),
     include_str!("gradients_of_layers.txt"),
     include_str!("gradients_of_matrices.txt"),
-    include_str!("gradients_of_special_functions.txt"),
-    include_str!("gradients_of_complex.txt"),
     include_str!("gradients_of_statistics.txt"),
     include_str!("gradients_of_gradients.txt")
 );
@@ -238,7 +235,7 @@ static ALL: LazyLock<Table> = LazyLock::new(|| {
         let body: usize =
             behind.split_inclusive('\n').take_while(|line| indented(&line.trim_end_matches('\n'))).map(str::len).sum();
         if !head.starts_with('#') && !head.is_empty() {
-            table.entry(head, Text { text: &behind[..body], body: OnceLock::new() });
+            table.function(head, Text { text: &behind[..body], body: OnceLock::new() });
         }
         rest = &behind[body..];
     }
@@ -251,10 +248,10 @@ static ALL: LazyLock<Table> = LazyLock::new(|| {
 });
 
 impl Table {
-    /// Adds the row of a head and the lines under it. An unknown word is an error in the table,
+    /// Adds the function of a head and the lines under it. Anything else is an error in the table,
     /// which a test of this file finds.
-    fn entry(&mut self, head: &'static str, text: Text) {
-        let Some(function) = head.strip_prefix("def ") else { return self.row(head, text) };
+    fn function(&mut self, head: &'static str, text: Text) {
+        let function = head.strip_prefix("def ").expect("a formula stands in the row of its operator");
         let (name, rest) = function.split_once('(').expect("a function has operands");
         let (formals, words) = rest.split_once(')').expect("the operands end");
         let all = formals.split(',').map(str::trim);
@@ -265,13 +262,6 @@ impl Table {
         let mut releases = Span::default();
         let eras = words.split_whitespace().filter(|word| !releases.read(word)).filter_map(era).collect();
         self.functions.entry(name).or_default().push(Function { formals, types, eras, releases, body: text });
-    }
-
-    fn row(&mut self, head: &'static str, text: Text) {
-        let (keys, row) = read(head, text);
-        for (kind, key) in keys.into_iter().map(key) {
-            self.rows.entry(kind).or_default().push((key, row));
-        }
     }
 
     /// Adds a row of [`super::rows`], whose head has no kind.
@@ -313,13 +303,6 @@ fn era(word: &str) -> Option<Era> {
     }
 }
 
-/// `aten::max.other`, `aten::to:device`.
-fn key(word: &'static str) -> (Symbol, Key) {
-    let start = word.find("::").map_or(0, |at| at + 2);
-    let end = word[start..].find(['.', ':']).map_or(word.len(), |at| start + at);
-    (Symbol::new(&word[..end]), overload(&word[end..]))
-}
-
 /// `.other`, `:device`, or nothing for the overload without a name.
 fn overload(word: &'static str) -> Key {
     let (named, formal) = word.split_once(':').map_or((word, None), |(named, formal)| (named, Some(formal)));
@@ -330,15 +313,6 @@ fn overload(word: &'static str) -> Key {
 mod tests {
     use super::*;
     use crate::ops;
-
-    #[test]
-    fn a_kind_with_a_row_is_in_no_other_table() {
-        let heads = TABLE.lines().filter(|line| !line.starts_with([' ', '#']) && !line.starts_with("def "));
-        for word in heads.flat_map(str::split_whitespace).filter(|word| word.contains("::")) {
-            let (kind, _) = key(word);
-            assert!(super::super::rows::row(kind).is_none(), "{word} stands in a row and in a table of gradients");
-        }
-    }
 
     #[test]
     fn a_function_has_one_body_in_each_release() {

@@ -17,8 +17,6 @@ use super::rows::row;
 use super::schema::Schema;
 use crate::symbol::Symbol;
 use crate::types::era::Era;
-use rustc_hash::FxHashMap;
-use std::sync::LazyLock;
 
 /// The condition under which all properties of a result are known, because those of the operands
 /// are.
@@ -60,6 +58,7 @@ pub struct GuardRow {
     since: Era,
     recorded: &'static [&'static str],
     operands_recorded: &'static [&'static str],
+    outputs_recorded: &'static [&'static str],
 }
 
 /// A guard after it is redundant under this condition.
@@ -69,7 +68,7 @@ pub(super) const fn redundant(settled: Settled) -> GuardRow {
 
 /// Guards after it stay.
 pub(super) const fn kept() -> GuardRow {
-    GuardRow { settled: None, since: Era::V1_3, recorded: &[], operands_recorded: &[] }
+    GuardRow { settled: None, since: Era::V1_3, recorded: &[], operands_recorded: &[], outputs_recorded: &[] }
 }
 
 impl GuardRow {
@@ -89,10 +88,15 @@ impl GuardRow {
         GuardRow { operands_recorded, ..self }
     }
 
+    /// They record the outputs of these.
+    pub(super) const fn outputs_recorded(self, outputs_recorded: &'static [&'static str]) -> GuardRow {
+        GuardRow { outputs_recorded, ..self }
+    }
+
     fn profiled(&self, overload: &str) -> Profiled {
         let names = |all: &[&str]| all.contains(&overload);
         let both = names(self.recorded);
-        Profiled { operands: both || names(self.operands_recorded), outputs: both }
+        Profiled { operands: both || names(self.operands_recorded), outputs: both || names(self.outputs_recorded) }
     }
 }
 
@@ -104,30 +108,9 @@ pub(super) const fn but_for(free: &'static [usize]) -> Settled {
     Settled::ByOperands { numbers: false, free, free_for_floats: &[] }
 }
 
-/// Kinds whose families have no rows yet, see [`super::rows`].
-#[rustfmt::skip]
-const OTHERS: &[(&[&str], GuardRow)] = &[
-    (&["aten::add_"], redundant(WITH_NUMBERS)),
-    (&["aten::mm"], redundant(but_for(&[]))),
-    (&["prim::ConstantChunk", "prim::AutogradAdd"], redundant(WITH_NUMBERS)),
-    (&["aten::avg_pool2d"], redundant(but_for(&[]))),
-    (&["aten::multinomial"], redundant(but_for(&[2, 3]))),
-    (&["aten::conv1d", "aten::conv2d", "aten::conv3d"], redundant(but_for(&[2, 6]))),
-    (&["aten::max_pool1d", "aten::max_pool2d", "aten::max_pool3d"], redundant(Settled::ByFirst)),
-    (&["aten::cat"], redundant(Settled::ByList)),
-    (&["prim::ListUnpack"], redundant(Settled::ByChunks)),
-    (&["aten::_grad_sum_to_size"], redundant(Settled::BySizes)),
-    (&["prim::GradOf"], redundant(Settled::ByBlock)),
-    (&["prim::AutogradZero"], redundant(Settled::Undefined)),
-    (&["prim::Guard"], redundant(Settled::Itself)),
-];
-
 /// The condition under which a guard after an operator is redundant; `None` if it never is.
 pub fn settled(era: Era, kind: Symbol) -> Option<Settled> {
-    static ALL: LazyLock<FxHashMap<Symbol, &'static GuardRow>> = LazyLock::new(|| {
-        OTHERS.iter().flat_map(|(kinds, row)| kinds.iter().map(move |kind| (Symbol::new(kind), row))).collect()
-    });
-    let row = of(kind).or_else(|| ALL.get(&kind).map(|row| **row))?;
+    let row = of(kind)?;
     row.settled.filter(|_| row.since <= era)
 }
 
@@ -146,91 +129,34 @@ pub struct Profiled {
     pub outputs: bool,
 }
 
-/// Overloads whose operands and outputs are recorded: those that the compiler of 2.x could make
-/// kernels of.
-#[rustfmt::skip]
-const BOTH: &[&str] = &[
-    "aten::_convolution", "aten::_convolution.deprecated", "aten::_dim_arange", "aten::_grad_sum_to_size",
-    "aten::_slow_conv2d_forward", "aten::adaptive_avg_pool1d", "aten::adaptive_avg_pool2d",
-    "aten::adaptive_avg_pool3d", "aten::addmm", "aten::addmm.dtype", "aten::avg_pool2d", "aten::bmm",
-    "aten::conv2d", "aten::conv2d.padding", "aten::dot", "aten::dropout", "aten::embedding",
-    "aten::index.Tensor_hacked_twin", "aten::linear", "aten::matmul", "aten::max_pool2d",
-    "aten::max_pool2d_with_indices", "aten::mv", "aten::nll_loss", "aten::nonzero", "aten::mm", "aten::mm.dtype",
-];
-
-/// Overloads whose operands are recorded.
-const OPERANDS: &[&str] = &[
-    "aten::dim",
-    "aten::is_floating_point",
-    "aten::size",
-    "aten::size.int",
-    "prim::device",
-    "prim::dtype",
-    "prim::is_cuda",
-];
-
-/// Overloads whose outputs are recorded.
-const OUTPUTS: &[&str] = &["aten::cat", "aten::stack"];
-
-/// Kinds without overloads whose operands and outputs are recorded.
-const KINDS: &[&str] = &[
-    "prim::ConstantChunk",
-    "prim::ListConstruct",
-    "prim::AutogradZero",
-    "prim::AutogradAdd",
-    "prim::AutogradAnyNonZero",
-    "prim::AutogradAllNonZero",
-    "prim::AutogradAllZero",
-];
-
 /// The tensors recorded by a profiled run around a node of this kind.
 pub fn profiled(era: Era, kind: Symbol, overload: Option<&Schema>) -> Profiled {
-    static ALL: LazyLock<FxHashMap<&'static str, Profiled>> = LazyLock::new(|| {
-        let both = BOTH.iter().chain(KINDS).map(|&name| (name, Profiled { operands: true, outputs: true }));
-        let operands = OPERANDS.iter().map(|&name| (name, Profiled { operands: true, outputs: false }));
-        let outputs = OUTPUTS.iter().map(|&name| (name, Profiled { operands: false, outputs: true }));
-        both.chain(operands).chain(outputs).collect()
-    });
     if era == Era::V1_3 {
         return Profiled { operands: true, outputs: false };
     }
-    let named = overload.map_or("", |schema| schema.overload);
-    if let Some(row) = of(kind) {
-        return row.profiled(named);
-    }
-    let name = match overload.map(|schema| schema.overload).filter(|overload| !overload.is_empty()) {
-        Some(overload) => ALL.get(format!("{}.{overload}", kind.as_str()).as_str()),
-        None => ALL.get(kind.as_str()),
-    };
-    name.copied().unwrap_or_default()
+    of(kind).map_or(Profiled::default(), |row| row.profiled(overload.map_or("", |schema| schema.overload)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::ops;
+    use crate::ops::rows::rows;
 
     #[test]
-    fn names_are_declared_and_used_once() {
-        let all: Vec<&str> = [BOTH, OPERANDS, OUTPUTS].into_iter().flatten().copied().collect();
-        let mut sorted = all.clone();
-        sorted.sort_unstable();
-        sorted.dedup();
-        assert_eq!(sorted.len(), all.len(), "a name stands twice");
-        for name in all {
-            let (kind, overload) = name.split_once('.').unwrap_or((name, ""));
-            let declared = ops::operator(Era::V2, Symbol::new(kind)).schemas.iter().any(|s| s.overload == overload);
-            assert!(declared && row(Symbol::new(kind)).is_none(), "{name}");
+    fn recorded_overloads_are_declared_and_named_once() {
+        for (kind, guard) in rows().filter_map(|row| Some((row.kind, row.guard.known()?))) {
+            let all = [guard.recorded, guard.operands_recorded, guard.outputs_recorded].concat();
+            let declared = ops::operator(Era::V2, Symbol::new(kind)).schemas;
+            for name in &all {
+                assert!(declared.iter().any(|schema| schema.overload == *name), "{kind}.{name}");
+                assert_eq!(all.iter().filter(|other| *other == name).count(), 1, "{kind}.{name} stands twice");
+            }
         }
     }
 
     #[test]
-    fn each_kind_has_one_row_and_is_known() {
-        let kinds: Vec<&str> = OTHERS.iter().flat_map(|(kinds, _)| *kinds).copied().collect();
-        for kind in &kinds {
-            assert_eq!(kinds.iter().filter(|other| *other == kind).count(), 1, "{kind}");
-            assert!(ops::operator(Era::V2, Symbol::new(kind)).is_known() && row(Symbol::new(kind)).is_none(), "{kind}");
-        }
+    fn guards_after_roots_stay_in_1_3() {
         assert_eq!(settled(Era::V1_3, Symbol::new("aten::sqrt")), None);
         assert_eq!(settled(Era::V2, Symbol::new("aten::sqrt")), Some(WITH_NUMBERS));
     }

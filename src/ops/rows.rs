@@ -15,10 +15,10 @@
 //! [`super::guard_rules`] and [`super::gradient_table`] look facts up in them, error budgets read
 //! [`accuracy`], and the tests draw their operands from [`Operands`].
 //!
-//! Families that have no file yet stand in the tables of these modules. A kind is in one of the
-//! two, which a test checks. Effects, aliasing, linearity and the behaviour of earlier releases
-//! concern few operators, and are columns of their own: [`super::rules`], [`super::linear_rules`],
-//! [`super::release_rules`].
+//! No fact of these kinds stands elsewhere. Functions that several gradients call are in
+//! `gradients.txt` and the files next to it. Effects, aliasing, linearity and the behaviour of
+//! earlier releases concern few operators, and are columns of their own: [`super::rules`],
+//! [`super::linear_rules`], [`super::touches`], [`super::release_rules`].
 //!
 //! A kernel of the interpreter is no fact of a row: it is written independently, so that tests
 //! compare two implementations.
@@ -29,10 +29,26 @@ mod bit_rows;
 mod bound_rows;
 mod checking;
 mod comparison_rows;
+mod construct_rows;
 mod conversion_rows;
+mod convolution_rows;
+mod factory_rows;
 mod function_rows;
+mod index_rows;
+mod joining_rows;
+mod layer_rows;
+mod loss_rows;
+mod matrix_rows;
 mod norm_rows;
+mod ordering_rows;
+mod pool_rows;
+mod product_rows;
+mod quantised_rows;
+mod random_rows;
+mod rearranging_rows;
+mod recurrent_rows;
 mod reduction_rows;
+mod resampling_rows;
 mod slope_rows;
 mod special_rows;
 mod view_rows;
@@ -45,7 +61,7 @@ use super::recipes::Recipe;
 use super::shape_rules::ShapeRow;
 use crate::symbol::Symbol;
 pub use checking::{FIELDS, blanked, complaints};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::LazyLock;
 
 /// A fact, or the reason why there is none.
@@ -80,9 +96,8 @@ pub enum Computation {
     Both(&'static [Formula], &'static [Recipe]),
 }
 
-/// The gradient of some overloads: the head of a row of `gradients.txt` without the kind, and the
-/// formula. Overloads are written `.Tensor`, or `:device` by a formal; none means the one without a
-/// name.
+/// The gradient of some overloads: its head, whose format `gradients.txt` defines, and the formula.
+/// Overloads are written `.Tensor`, or `:device` by a formal; none means the one without a name.
 pub type Gradient = (&'static str, &'static str);
 
 /// The error of an operator, see `tools/judge/src/budget.rs`.
@@ -168,35 +183,81 @@ pub struct Row {
     pub operands: Fact<Operands>,
 }
 
+/// Rows that stand in one file.
+#[derive(Debug)]
+pub struct Family {
+    /// Its name.
+    pub name: &'static str,
+    /// Its rows.
+    pub rows: &'static [Row],
+    /// Whether results are no larger than the operands, broadcast together.
+    pub is_bounded: bool,
+}
+
+/// A family whose results are no larger than the operands, broadcast together.
+const fn bounded(name: &'static str, rows: &'static [Row]) -> Family {
+    Family { name, rows, is_bounded: true }
+}
+
+/// A family whose results have sizes of their own.
+const fn sized(name: &'static str, rows: &'static [Row]) -> Family {
+    Family { name, rows, is_bounded: false }
+}
+
 /// All rows, by family.
-pub const FAMILIES: &[(&str, &[Row])] = &[
-    ("arithmetic", arithmetic_rows::ROWS),
-    ("bits and integers", bit_rows::ROWS),
-    ("bounds", bound_rows::ROWS),
-    ("functions", function_rows::ROWS),
-    ("special functions", special_rows::ROWS),
-    ("activations", activation_rows::ROWS),
-    ("gradients of activations", slope_rows::ROWS),
-    ("comparisons", comparison_rows::ROWS),
-    ("conversions", conversion_rows::ROWS),
-    ("reductions", reduction_rows::ROWS),
-    ("scans and norms", norm_rows::ROWS),
-    ("views", view_rows::ROWS),
+pub const FAMILIES: &[Family] = &[
+    bounded("arithmetic", arithmetic_rows::ROWS),
+    bounded("bits and integers", bit_rows::ROWS),
+    bounded("bounds", bound_rows::ROWS),
+    bounded("functions", function_rows::ROWS),
+    bounded("special functions", special_rows::ROWS),
+    bounded("activations", activation_rows::ROWS),
+    bounded("gradients of activations", slope_rows::ROWS),
+    bounded("comparisons", comparison_rows::ROWS),
+    bounded("conversions", conversion_rows::ROWS),
+    bounded("reductions", reduction_rows::ROWS),
+    bounded("scans and norms", norm_rows::ROWS),
+    bounded("views", view_rows::ROWS),
+    sized("products", product_rows::ROWS),
+    sized("matrices", matrix_rows::ROWS),
+    sized("convolutions", convolution_rows::ROWS),
+    sized("pools", pool_rows::ROWS),
+    sized("resampling", resampling_rows::ROWS),
+    sized("layers", layer_rows::ROWS),
+    sized("recurrent layers", recurrent_rows::ROWS),
+    sized("losses", loss_rows::ROWS),
+    sized("indexing", index_rows::ROWS),
+    sized("orders and counts", ordering_rows::ROWS),
+    sized("joining", joining_rows::ROWS),
+    sized("rearranging", rearranging_rows::ROWS),
+    sized("factories", factory_rows::ROWS),
+    sized("random numbers", random_rows::ROWS),
+    sized("quantised tensors", quantised_rows::ROWS),
+    sized("constructs", construct_rows::ROWS),
 ];
 
 /// All rows.
 pub fn rows() -> impl Iterator<Item = &'static Row> {
-    FAMILIES.iter().flat_map(|(_, rows)| rows.iter())
+    FAMILIES.iter().flat_map(|family| family.rows)
 }
 
-/// The row of a kind; `None` if its family has none yet.
+/// Whether results of a kind are known to be no larger than its operands, broadcast together.
+pub fn is_bounded(kind: Symbol) -> bool {
+    static ALL: LazyLock<FxHashSet<Symbol>> = LazyLock::new(|| {
+        let all = FAMILIES.iter().filter(|family| family.is_bounded).flat_map(|family| family.rows);
+        all.map(|row| Symbol::new(row.kind)).collect()
+    });
+    ALL.contains(&kind)
+}
+
+/// The row of a kind; `None` if nothing is known of it but its schemas.
 pub fn row(kind: Symbol) -> Option<&'static Row> {
     static BY_KIND: LazyLock<FxHashMap<Symbol, &'static Row>> =
         LazyLock::new(|| rows().map(|row| (Symbol::new(row.kind), row)).collect());
     BY_KIND.get(&kind).copied()
 }
 
-/// The error of an operator that has a row.
+/// The error of an operator, if it has a row.
 pub fn accuracy(kind: Symbol) -> Option<Accuracy> {
     row(kind).and_then(|row| row.accuracy.known())
 }

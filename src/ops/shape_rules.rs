@@ -1,23 +1,17 @@
 //! The column of the operator table for result types: shape, element type, and the properties that
 //! PyTorch's shape analysis reports.
 //!
-//! Rules stand in [`super::rows`], and for other families in a table here, which names overloads:
-//! `aten::max` is the kind, `aten::max:other` its overloads with a formal of that name. The first
-//! matching rule applies. The rules themselves, which [`Shape`] names, are in
-//! `analysis/inference.rs` and the files below it. They are as precise as possible; [`Reported`] is
-//! the part that `complete_shape_analysis` of PyTorch reports. That was measured: each overload of
-//! 2.15 with operands whose properties are all known, and with operands of known element type and
-//! rank; for 1.3 it is derived from recorded graphs.
-
-mod shape_table;
+//! Rules stand in [`super::rows`]. The first whose formal an overload has applies. The rules
+//! themselves, which [`Shape`] names, are in `analysis/inference.rs` and the files below it. They
+//! are as precise as possible; [`Reported`] is the part that `complete_shape_analysis` of PyTorch
+//! reports. That was measured: each overload of 2.15 with operands whose properties are all known,
+//! and with operands of known element type and rank; for 1.3 it is derived from recorded graphs.
 
 use super::rows;
 use super::schema::Schema;
 use crate::types::DType;
 use crate::types::era::Era;
 use rustc_hash::FxHashMap;
-use shape_table::SHAPES;
-pub(super) use shape_table::{ONLY_SIZES, RANK, RANKS, RUN, SIZES};
 use std::cell::RefCell;
 
 /// The sizes of results.
@@ -400,9 +394,7 @@ pub struct Reported {
 /// One row.
 #[derive(Clone, Copy, Debug)]
 pub struct ShapeRow {
-    /// The overloads that the row applies to: `aten::max`, `aten::max:other`.
-    overloads: &'static [&'static str],
-    /// In a row of [`super::rows`], the formal that the overload must have, if any.
+    /// The formal that the overload must have, if any.
     formal: Option<&'static str>,
     /// The sizes.
     pub shape: Shape,
@@ -448,7 +440,7 @@ impl ShapeRow {
         ShapeRow { shape, ..self }
     }
 
-    /// In a row of [`super::rows`], the formal of the overloads that it is for.
+    /// The formal of the overloads that it is for.
     pub fn formal(&self) -> Option<&'static str> {
         self.formal
     }
@@ -461,14 +453,6 @@ impl ShapeRow {
             Era::V1_3 => self.reported_before,
             Era::V2 => self.reported,
         }
-    }
-
-    /// Whether the row applies to this overload.
-    fn fits(&self, schema: &Schema) -> bool {
-        self.overloads.iter().any(|name| match name.rsplit_once(':').filter(|(kind, _)| !kind.ends_with(':')) {
-            Some((kind, formal)) => kind == schema.kind.as_str() && schema.formal(formal).is_some(),
-            None => *name == schema.kind.as_str(),
-        })
     }
 
     /// What PyTorch reports.
@@ -511,10 +495,23 @@ const fn reported(complete: Part, ranked: Part) -> Reported {
     Reported { complete, ranked }
 }
 
-const fn row(overloads: &'static [&'static str], shape: Shape, element: Element) -> ShapeRow {
+/// A formula of PyTorch for one tensor of known rank.
+pub(super) const RANK: Reported = reported(Part::RankGrad, Part::RankGrad);
+/// A formula for several.
+pub(super) const RANKS: Reported = reported(Part::Rank, Part::Rank);
+/// Run on generated tensors if all properties of the operands are known.
+pub(super) const RUN: Reported = reported(Part::All, Part::Rank);
+/// A formula for sizes, else one for the rank.
+pub(super) const SIZES: Reported = reported(Part::AllGrad, Part::RankGrad);
+/// A formula for sizes that drops `requires_grad`.
+pub(super) const FRESH: Reported = reported(Part::All, Part::RankGrad);
+/// A formula for sizes only.
+pub(super) const ONLY_SIZES: Reported = reported(Part::AllGrad, Part::Nothing);
+
+/// A rule for the overloads of a row.
+pub(super) const fn sized(shape: Shape, element: Element) -> ShapeRow {
     let nothing = reported(Part::Nothing, Part::Nothing);
     ShapeRow {
-        overloads,
         formal: None,
         shape,
         element,
@@ -524,11 +521,6 @@ const fn row(overloads: &'static [&'static str], shape: Shape, element: Element)
         detached: false,
         by_values: None,
     }
-}
-
-/// A rule for the overloads of a row of [`super::rows`].
-pub(super) const fn sized(shape: Shape, element: Element) -> ShapeRow {
-    row(&[], shape, element)
 }
 
 /// The row of an overload. The first lookup of an overload searches the table, later ones hit the
@@ -541,22 +533,6 @@ pub fn shape_row(schema: &'static Schema) -> Option<&'static ShapeRow> {
 }
 
 fn found(schema: &Schema) -> Option<&'static ShapeRow> {
-    match rows::row(schema.kind) {
-        Some(row) => row.shape.known()?.iter().find(|row| row.formal.is_none_or(|name| schema.formal(name).is_some())),
-        None => SHAPES.iter().find(|row| row.fits(schema)),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::symbol::Symbol;
-
-    #[test]
-    fn a_kind_with_a_row_is_in_no_other_table() {
-        for name in SHAPES.iter().flat_map(|rule| rule.overloads) {
-            let kind = name.rsplit_once(':').filter(|(kind, _)| !kind.ends_with(':')).map_or(*name, |(kind, _)| kind);
-            assert!(rows::row(Symbol::new(kind)).is_none(), "{name} stands in a row and in the table of shapes");
-        }
-    }
+    let rules = rows::row(schema.kind)?.shape.known()?;
+    rules.iter().find(|rule| rule.formal.is_none_or(|name| schema.formal(name).is_some()))
 }

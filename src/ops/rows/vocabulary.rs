@@ -10,7 +10,7 @@ pub(super) use crate::ops::formulas::When::*;
 pub(super) use crate::ops::formulas::{all, floats, integers, numbers};
 pub(super) use crate::ops::fusion_rules::{fused, unfused};
 pub(super) use crate::ops::guard_rules::{Settled, WITH_NUMBERS, but_for, kept, redundant};
-pub(super) use crate::ops::shape_rules::{Element as E, ONLY_SIZES, RANK, RANKS, RUN, SIZES, Shape as S, sized};
+pub(super) use crate::ops::shape_rules::{Element as E, FRESH, ONLY_SIZES, RANK, RANKS, RUN, SIZES, Shape as S, sized};
 
 /// Overloads without a name.
 pub(super) const PLAIN: &[&str] = &[""];
@@ -35,6 +35,17 @@ pub(super) const A_VIEW: &str = "a view computes no element";
 pub(super) const NO_RECIPE: &str = "no recipe describes it, so the interpreter runs it";
 /// Elementwise, and in no kernel.
 pub(super) const UNFUSED: &str = "no fuser level takes it, so the interpreter runs it";
+
+/// It returns the tensor that it writes to.
+pub(super) const WRITES: &str = "it returns the tensor that it writes to";
+/// No tensors.
+pub(super) const NO_TENSOR: &str = "its results are not tensors";
+/// No inference.
+pub(super) const NO_RULE: &str = "no rule infers the sizes of its results yet";
+/// Operators outside of `aten` are no functions of a module.
+pub(super) const NAMESPACE: &str = "programs spell it with its namespace, or as syntax";
+/// Spelled `x.add_(y)`.
+pub(super) const METHOD: &str = "programs spell it as a method of a tensor";
 
 // ---- accuracy
 

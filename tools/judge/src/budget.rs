@@ -44,100 +44,8 @@ const INPUT_RUNS: u64 = 4;
 /// has at most where there is no discontinuity.
 const SHORT: (f64, f64) = (0.25, 0.7);
 
-/// The error model of operators whose families have no rows yet, see [`rows`]. Operators that are
-/// not listed err by two units.
-const MODEL: &[(Error, &[&str])] = &[
-    (
-        Error::Exact,
-        &[
-            "aten::cat",
-            "aten::stack",
-            "aten::copy_",
-            "aten::index",
-            "aten::index_select",
-            "aten::gather",
-            "aten::sort",
-            "aten::topk",
-            "aten::repeat",
-            "aten::flip",
-            "aten::roll",
-            "aten::tril",
-            "aten::triu",
-            "aten::zeros",
-            "aten::ones",
-            "aten::full",
-            "aten::full_like",
-            "aten::fill_",
-            "aten::zero_",
-            "aten::embedding",
-            "aten::max_pool2d",
-            "aten::constant_pad_nd",
-            "aten::one_hot",
-            "aten::eye",
-            "aten::arange",
-            "aten::tensor",
-            "aten::rand",
-            "aten::randn",
-            "aten::bernoulli",
-            "prim::NumToTensor",
-        ],
-    ),
-    (
-        Error::Sum,
-        &[
-            "aten::mm",
-            "aten::bmm",
-            "aten::matmul",
-            "aten::addmm",
-            "aten::baddbmm",
-            "aten::linear",
-            "aten::mv",
-            "aten::dot",
-            "aten::einsum",
-            "aten::conv1d",
-            "aten::conv2d",
-            "aten::conv3d",
-            "aten::_convolution",
-            "aten::group_norm",
-            "aten::instance_norm",
-            "aten::avg_pool2d",
-            "aten::_grad_sum_to_size",
-            "aten::addmv",
-            "aten::addbmm",
-        ],
-    ),
-];
-
-/// Operands that are added last, or that are summed. Where a result is small because they cancel,
-/// its error is relative to them.
-const ADDENDS: &[(usize, &[&str])] = &[
-    (0, &["aten::addmm", "aten::baddbmm", "aten::addmv", "aten::addbmm"]),
-    (2, &["aten::linear", "aten::conv1d", "aten::conv2d", "aten::conv3d", "aten::_convolution"]),
-    (2, &["aten::instance_norm"]),
-    (3, &["aten::group_norm"]),
-];
-
-/// Operators that subtract within their computation, as `x - mean`: rounding there is relative to
-/// their operands, however small the result is, and so their operands are perturbed, too, by one
-/// unit (Parker's "precision bounding").
-const SUBTRACTING: &[&str] = &["aten::group_norm", "aten::instance_norm"];
-
-/// Operators that sum, or sum products, in an unspecified order.
-const SUMMING: &[&str] = &[
-    "aten::mm",
-    "aten::bmm",
-    "aten::matmul",
-    "aten::addmm",
-    "aten::baddbmm",
-    "aten::linear",
-    "aten::mv",
-    "aten::dot",
-    "aten::_grad_sum_to_size",
-];
-
-/// Operators that sum the squares of their first operand, or of its distances from a mean. Where
-/// these overflow, one way to compute them gives a number, another an infinity, zeros or NaN.
-const SQUARING: &[&str] = &["aten::group_norm", "aten::instance_norm"];
+/// The error of operators without a row, in units: declared ones.
+const UNKNOWN: f64 = 2.0;
 
 /// The error model of an operator. An in-place operator errs as its out-of-place form, and no more
 /// is assumed of it.
@@ -145,18 +53,9 @@ pub fn accuracy(kind: Symbol) -> Accuracy {
     if let Some(known) = rows::accuracy(kind) {
         return known;
     }
-    let name = kind.as_str();
-    let base = name.strip_suffix('_').map(|base| rows::accuracy(Symbol::new(base)));
-    let is = |known: &&str| *known == name || name.strip_suffix('_') == Some(known);
-    let listed = MODEL.iter().find(|(_, kinds)| kinds.iter().any(is)).map(|&(error, _)| error);
-    let error = listed.or(base.flatten().map(|base| base.error)).unwrap_or(Error::Units(2.0));
-    Accuracy {
-        error,
-        addend: ADDENDS.iter().find(|(_, kinds)| kinds.contains(&name)).map(|&(index, _)| index),
-        subtracts: SUBTRACTING.contains(&name),
-        in_any_order: SUMMING.contains(&name),
-        squares: SQUARING.contains(&name),
-    }
+    let base = kind.as_str().strip_suffix('_').and_then(|base| rows::accuracy(Symbol::new(base)));
+    let error = base.map_or(Error::Units(UNKNOWN), |base| base.error);
+    Accuracy { error, addend: None, subtracts: false, in_any_order: false, squares: false }
 }
 
 /// The magnitude of the largest operand that a node adds last.
@@ -741,14 +640,6 @@ fn tensors(value: &IValue) -> Vec<(String, Tensor)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_kind_with_a_row_is_in_no_other_table() {
-        let listed = MODEL.iter().flat_map(|(_, kinds)| *kinds).chain(ADDENDS.iter().flat_map(|(_, kinds)| *kinds));
-        for kind in listed.chain(SUBTRACTING).chain(SUMMING).chain(SQUARING) {
-            assert!(rows::row(Symbol::new(kind)).is_none(), "{kind} stands in a row and in the error model");
-        }
-    }
 
     #[test]
     fn in_place_operators_err_as_the_others() {

@@ -8,7 +8,7 @@
 use jitopt_core::interpreter::effort::Effort;
 use jitopt_core::interpreter::{Call, IValue, Reason, Stop, Watch};
 use jitopt_core::ir::{Graph, Node};
-use jitopt_core::ops::rows::row;
+use jitopt_core::ops::rows::is_bounded;
 use jitopt_core::tensor::{layout, storage};
 
 /// Bytes of tensors that a hook may have at once, beyond what its state needs.
@@ -108,8 +108,8 @@ impl Watch for HookMeter {
 /// Bytes of the results of a kernel, at most.
 fn most_bytes(call: &Call) -> u64 {
     let (tensors, others) = extents(call);
-    // What has a row keeps the shape of its operands: pointwise operators, reductions, views.
-    let keeps = row(call.kind()).is_some() && !tensors.is_empty();
+    // Pointwise operators, reductions and views keep the shape of their operands.
+    let keeps = is_bounded(call.kind()) && !tensors.is_empty();
     let elements = match layout_of_all(&tensors) {
         Some(elements) => elements,
         None => tensors.iter().map(|shape| numel(shape)).fold(1, u64::saturating_mul),

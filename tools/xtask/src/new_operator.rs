@@ -16,7 +16,7 @@ const LIT: &str = include_str!("../templates/operator.ir.txt");
 const LISTS: [&str; 4] = ["schemas-2.txt", "schemas-1.3.txt", "schemas-between.txt", "schemas-prim.txt"];
 
 /// Where operators of a family stand: the file of rows, and that of kernels.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 struct Family {
     rows: &'static str,
     kernels: &'static str,
@@ -35,10 +35,8 @@ pub(crate) fn begin(root: &Path, operator: &str) -> Result<()> {
     let family = family(&schema);
     let lit = format!("testdata/operators/{short}.ir");
     ensure!(!root.join(&lit).exists(), "{lit} already exists");
-    let shapes = root.join("src/ops/shape_rules/shape_table.rs");
-    let (table, shape) = without_shape(&fs::read_to_string(&shapes)?, kind);
     let rows = root.join(format!("src/ops/rows/{}.rs", family.rows));
-    let row = ROW.replace("{kind}", kind).replace("{shape}", shape.as_deref().unwrap_or("No(\"\")"));
+    let row = ROW.replace("{kind}", kind);
     let with_row = with_last(&fs::read_to_string(&rows)?, "ROWS: &[Row] = &[", &row)?;
     let kernels = root.join(format!("src/interpreter/operators/{}.rs", family.kernels));
     let with_kernel = with_kernel(&fs::read_to_string(&kernels)?, kind, short)?;
@@ -47,10 +45,6 @@ pub(crate) fn begin(root: &Path, operator: &str) -> Result<()> {
     fs::write(root.join(&lit), LIT.replace("{kind}", kind).replace("{graph}", &graph(kind, &schema)))?;
     fs::write(&rows, with_row)?;
     fs::write(&kernels, with_kernel)?;
-    if shape.is_some() {
-        fs::write(&shapes, table)?;
-        println!("moved the shape rule of {kind} to its row");
-    }
     println!("wrote the row of {kind} in src/ops/rows/{}.rs,", family.rows);
     println!("      its kernel in src/interpreter/operators/{}.rs, and {lit}", family.kernels);
     println!("\nnext: fill in the facts of the row; this names those that are missing:");
@@ -121,12 +115,48 @@ fn formals(schema: &str) -> Vec<(String, String)> {
     all
 }
 
-/// The family that a schema looks like.
+/// Families whose operators are known by a part of their names; the first that fits is taken.
+const BY_NAME: &[(&[&str], Family)] = &[
+    (&["quantize", "q_per_"], Family { rows: "quantised_rows", kernels: "quantization" }),
+    (&["lstm", "gru_", "rnn_"], Family { rows: "recurrent_rows", kernels: "recurrent" }),
+    (&["_loss", "cross_entropy"], Family { rows: "loss_rows", kernels: "losses" }),
+    (
+        &["conv1d", "conv2d", "conv3d", "conv_", "convolution", "im2col"],
+        Family { rows: "convolution_rows", kernels: "convolution" },
+    ),
+    (&["upsample", "grid_sample"], Family { rows: "resampling_rows", kernels: "resampling" }),
+    (&["pool"], Family { rows: "pool_rows", kernels: "pooling" }),
+    (&["scatter", "gather", "index", "embedding", "take"], Family { rows: "index_rows", kernels: "scattering" }),
+    (&["stack", "cat", "block_diag"], Family { rows: "joining_rows", kernels: "joining" }),
+    (&["sort", "topk", "unique", "quantile"], Family { rows: "ordering_rows", kernels: "sorting" }),
+    (&["dropout", "rand", "bernoulli"], Family { rows: "random_rows", kernels: "sampling" }),
+    (&["zeros", "ones", "full", "empty", "space", "window"], Family { rows: "factory_rows", kernels: "factories" }),
+    (&["det", "inv", "cholesky", "solve", "matrix_"], Family { rows: "matrix_rows", kernels: "factorizations" }),
+    (
+        &["matmul", "mm", "dot", "mv", "outer", "dist", "cross"],
+        Family { rows: "product_rows", kernels: "linear_algebra" },
+    ),
+    (&["pad", "flip", "roll", "shuffle", "tril", "triu"], Family { rows: "rearranging_rows", kernels: "rearranging" }),
+    (&["group_norm", "instance_norm", "rms_norm"], Family { rows: "layer_rows", kernels: "normalization" }),
+];
+
+/// The family of an operator, by its name and else by the look of its schema.
 fn family(schema: &str) -> Family {
+    let name = schema.split(['(', '.']).next().unwrap_or_default();
+    let named = BY_NAME.iter().find(|(parts, _)| parts.iter().any(|part| name.contains(part)));
+    let is_view = result(schema).contains("(a");
+    match named.filter(|_| !is_view) {
+        Some((_, family)) => *family,
+        None => of_look(schema, is_view),
+    }
+}
+
+/// The family that a schema looks like.
+fn of_look(schema: &str, is_view: bool) -> Family {
     let formals = formals(schema);
-    let reduces = formals.iter().any(|(_, name)| name == "keepdim") || formals.iter().any(|(_, name)| name == "dim");
+    let reduces = formals.iter().any(|(_, name)| name == "keepdim" || name == "dim");
     let tensors = formals.iter().filter(|(ty, _)| ty == "Tensor").count();
-    match (result(schema).contains("(a"), reduces, tensors) {
+    match (is_view, reduces, tensors) {
         (true, ..) => VIEWS,
         (false, true, _) => REDUCTIONS,
         (false, false, 0 | 1) => FUNCTIONS,
@@ -164,64 +194,6 @@ fn with_kernel(text: &str, kind: &str, short: &str) -> Result<String> {
     let (code, tests) = text.split_at(at);
     let gap = if tests.is_empty() { "" } else { "\n" };
     Ok(format!("{}\n\n{function}{gap}{tests}", code.trim_end()))
-}
-
-/// Element types that the shape table names without their enumeration.
-const ELEMENTS: [&str; 14] = [
-    "Bool",
-    "Common",
-    "Default",
-    "Divided",
-    "Flag",
-    "Long",
-    "Parts",
-    "Promoted",
-    "Real",
-    "Same",
-    "Second",
-    "Settled",
-    "Summed",
-    "WithIndex",
-];
-
-/// The table of shapes without a kind, and the rules that it had, as a row states them.
-fn without_shape(table: &str, kind: &str) -> (String, Option<String>) {
-    let (mut kept, mut rules) = (String::new(), String::new());
-    for line in table.split_inclusive('\n') {
-        let Some((before, rest)) = line.split_once("row(&[") else {
-            kept.push_str(line);
-            continue;
-        };
-        let (names, rule) = rest.split_once("], ").unwrap_or((rest, ""));
-        let names: Vec<&str> = names.split(", ").collect();
-        let is_it = |name: &&&str| {
-            name.trim_matches('"').rsplit_once(':').is_some_and(|(of, _)| of == kind) || name.trim_matches('"') == kind
-        };
-        let own: Vec<&str> = names.iter().filter(is_it).copied().collect();
-        if own.is_empty() || !line.trim_end().ends_with("),") {
-            kept.push_str(line);
-            continue;
-        }
-        let rule = rule.trim_end().trim_end_matches(',');
-        let rule: String = rule.split_inclusive([' ', ')']).map(prefixed).collect();
-        for name in own {
-            let formal = name.trim_matches('"').strip_prefix(kind).and_then(|rest| rest.strip_prefix(':'));
-            let with = formal.map_or(String::new(), |formal| format!(".with(\"{formal}\")"));
-            let _ = write!(rules, "{}sized({rule}{with}", if rules.is_empty() { "" } else { ", " });
-        }
-        let others: Vec<&str> = names.iter().filter(|name| !is_it(name)).copied().collect();
-        if !others.is_empty() {
-            let rest = rest.split_once("], ").map_or("", |(_, rest)| rest);
-            let _ = write!(kept, "{before}row(&[{}], {rest}", others.join(", "));
-        }
-    }
-    (kept, (!rules.is_empty()).then(|| format!("Has(&[{rules}])")))
-}
-
-/// `Same)` as `E::Same)`.
-fn prefixed(word: &str) -> String {
-    let name = word.trim_end_matches([' ', ')', ',']);
-    if ELEMENTS.contains(&name) { format!("E::{word}") } else { word.to_owned() }
 }
 
 /// A graph of one node, whose tensors are its params.
@@ -270,6 +242,23 @@ mod tests {
         ] {
             assert_eq!(family(schema), expected, "{schema}");
         }
+        let files = |kind: &str| family(&format!("{kind}(Tensor self, Tensor other) -> Tensor")).rows;
+        assert_eq!([files("aten::soft_margin_loss"), files("aten::chain_matmul")], ["loss_rows", "product_rows"]);
+        assert_eq!([files("quantized::quantize"), files("aten::scatter")], ["quantised_rows", "index_rows"]);
+    }
+
+    #[test]
+    fn files_of_families_have_lists_that_end_in_a_line_of_their_own() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let looks = [VIEWS, REDUCTIONS, ARITHMETIC, FUNCTIONS];
+        for family in BY_NAME.iter().map(|(_, family)| *family).chain(looks) {
+            for path in
+                [format!("src/ops/rows/{}.rs", family.rows), format!("src/interpreter/operators/{}.rs", family.kernels)]
+            {
+                let text = fs::read_to_string(root.join(&path)).expect("a file of a family");
+                assert!(with_last(&text, "ROWS: &[Row] = &[", "").is_ok(), "{path}");
+            }
+        }
     }
 
     #[test]
@@ -282,17 +271,6 @@ mod tests {
             graph,
             "graph(%x : Float(2)):\n  %dim : int = prim::Constant[value=0]()\n  %r : Tensor = a::b(%x, %dim)\n  return (%r)\n"
         );
-    }
-
-    #[test]
-    fn a_shape_rule_moves() {
-        let table = "        row(&[\"aten::a\", \"aten::b:dim\"], S::Like, Real).reported_as(RANK),\n        row(&[\"aten::b\"], S::Scalar, E::Of(\"x\")),\n";
-        let (kept, rule) = without_shape(table, "aten::b");
-        assert_eq!(kept, "        row(&[\"aten::a\"], S::Like, Real).reported_as(RANK),\n");
-        let expected =
-            "Has(&[sized(S::Like, E::Real).reported_as(RANK).with(\"dim\"), sized(S::Scalar, E::Of(\"x\"))])";
-        assert_eq!(rule.as_deref(), Some(expected));
-        assert_eq!(without_shape(table, "aten::c"), (table.to_owned(), None));
     }
 
     #[test]

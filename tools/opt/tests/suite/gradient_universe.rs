@@ -4,7 +4,7 @@
 //! all kinds of shapes, integers and bools, and constants. Those that run are differentiated. Along
 //! a random direction, the change of the results, weighted by random gradients, must match the
 //! gradient of the operands to six digits. An overload for which no random operands run needs
-//! them in its row, or in `support/gradient_operands.rs`.
+//! them in its row.
 //!
 //! `JITOPT_UNIVERSE=N` checks N draws of each overload instead of a few. `JITOPT_DRAWS=FILE` writes
 //! the draws of the newer era to a file, from which `tools/pytorch/half_gradients.py` creates its
@@ -541,7 +541,7 @@ struct Examined {
 fn examine(era: Era, schema: &'static Schema, name: &str, wanted: usize) -> Examined {
     let (kind, env) = (schema.kind.as_str(), Environment::default());
     let mut dice = Dice(name.bytes().fold(7, |hash: u64, byte| hash.wrapping_mul(31) ^ u64::from(byte)));
-    let lines = called(kind).into_iter();
+    let lines = called(kind).iter().copied();
     let lines: Vec<&str> = lines.filter(|line| line.split_whitespace().count() == schema.formals.len()).collect();
     let reported = |why: String, trial: &Trial| {
         let shapes: Vec<&[i64]> = trial.inputs.iter().map(Tensor::shape).collect();

@@ -20,7 +20,6 @@ use crate::support::dice;
 use crate::support::drawn_operands;
 use crate::support::gradient_operands;
 use crate::support::parallel;
-use crate::support::shape_operands;
 
 use dice::Dice;
 use drawn_operands::{Operand, Spec, changed};
@@ -404,7 +403,7 @@ impl Trial<'_> {
 
     /// All sets of operands to start from.
     fn starts(&self, schema: &'static Schema) -> Vec<Vec<Operand>> {
-        let lines = gradient_operands::called(self.kind).into_iter().chain(shape_operands::shaped(self.kind));
+        let lines = gradient_operands::called(self.kind).iter().chain(gradient_operands::shaped(self.kind));
         let parsed = lines.filter_map(|line| line.split_whitespace().map(Operand::parse).collect::<Option<Vec<_>>>());
         let fits = |operands: &Vec<Operand>| operands.len() == schema.formals.len();
         parsed.filter(fits).chain((0..3).filter_map(|seed| self.generated(schema, seed))).collect()

@@ -11,5 +11,4 @@ pub mod parallel;
 pub mod recorded;
 pub mod recorded_calls;
 pub mod release_table;
-pub mod shape_operands;
 pub mod universe;
