@@ -1,4 +1,4 @@
-//! What a run of `cargo xtask mutants` knows already, in a file, so that a run that was cut goes on.
+//! What a run of `cargo xtask mutants` knows, kept in a file, so that a cut run goes on.
 //!
 //! ```text
 //! sources 9f3a6c0d2b1e4f57 lit 0c44e1a7b9d2f683
