@@ -17,8 +17,8 @@
 //!
 //! A graph without such subgraphs, all of whose operators have a formula, becomes one subgraph. The
 //! formulas are a column of the operator table, `ops/rows/`; they agree with eager mode where
-//! PyTorch's do not, at ties and bounds. Values of the forward run that a formula needs are returned
-//! after the results, or are params already. See `differentiate/reverse_graph.rs` for the
+//! PyTorch's do not, at ties and bounds. Values of the forward run that a formula needs are
+//! returned after the results, or are params already. See `differentiate/reverse_graph.rs` for the
 //! construction of the backward graph and `differentiate/captured_values.rs` for how it is
 //! separated from the forward graph.
 //!
