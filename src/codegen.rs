@@ -18,6 +18,8 @@
 //!   `source_lines` are what both printers share; [`column_totals`] has the second launch
 //!   of column reductions
 //! - [`target`] is the table of what kernels can be made for: `cpu` and `cuda`
+//! - [`cost_model`] predicts how long a kernel takes on a machine of the table in [`devices`], and
+//!   [`search`] looks for the plan that takes least
 //! - [`whole_graph`] is about all kernels of a graph: its unit of source, its nests, its plans
 //!
 //! Sizes are unknown here. A kernel is specialised by element types and by its access patterns
@@ -31,7 +33,9 @@ mod c_loops;
 pub mod c_spelling;
 pub mod c_units;
 pub mod column_totals;
+pub mod cost_model;
 pub mod cuda;
+pub mod devices;
 pub mod expression;
 pub mod kernel;
 pub mod kernel_plan;
@@ -42,6 +46,7 @@ pub mod monoid;
 pub mod nest;
 pub mod prelude;
 pub mod schedule;
+pub mod search;
 mod source_lines;
 pub mod target;
 pub mod whole_graph;

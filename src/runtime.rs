@@ -15,6 +15,7 @@
 //! - `engine` is the table of ways to run kernels; `emulated_launch` runs the text for GPUs on a
 //!   processor that emulates blocks of threads, which get a `device_launch`
 //! - [`cuda_libraries`] finds the driver of GPUs and NVRTC
+//! - [`sized_kernels`] are the kernels of a graph whose types have sizes, for predictions
 //! - `launching` distributes a launch over the threads of `thread_pool`
 //! - [`loading`] opens compiled libraries and calls their functions: the only module with `unsafe`,
 //!   each block with its contract
@@ -45,6 +46,7 @@ mod partial_sums;
 #[cfg(test)]
 mod plan_test;
 mod prepared_launch;
+pub mod sized_kernels;
 mod thread_pool;
 pub mod toolchain;
 

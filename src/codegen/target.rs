@@ -72,6 +72,11 @@ pub fn form(name: &str) -> Option<(&'static Target, Stage)> {
 }
 
 impl Target {
+    /// The target with a name.
+    pub fn named(name: &str) -> Option<&'static Target> {
+        FORMS.iter().map(|row| row.1).find(|target| target.name == name)
+    }
+
     /// The nest of a kernel. One with threads that wait for each other is verified each time, those
     /// of processors in tests.
     ///

@@ -37,7 +37,7 @@ const COPY: &str = "graph(%x : Tensor):\n  %y : Tensor = aten::neg(%x)\n  return
 const MOST_COPIED: u64 = 256 << 20;
 /// Relative tolerance between the two results: enough for reordered sums of single precision.
 /// `validate` compares exactly.
-const TOLERANCE: f64 = 1e-3;
+pub(crate) const TOLERANCE: f64 = 1e-3;
 
 /// What is measured.
 pub struct Bench<'a> {
@@ -107,7 +107,7 @@ impl Contender {
     }
 }
 
-fn machine<'a>(graph: &'a Graph, env: &'a Environment, backend: Option<&'a CpuBackend>) -> Machine<'a> {
+pub(crate) fn machine<'a>(graph: &'a Graph, env: &'a Environment, backend: Option<&'a CpuBackend>) -> Machine<'a> {
     let machine = Machine::new(graph, env);
     match backend {
         Some(backend) => machine.backed_by(backend),
@@ -117,7 +117,7 @@ fn machine<'a>(graph: &'a Graph, env: &'a Environment, backend: Option<&'a CpuBa
 
 /// Copies the inputs for one run: the program may write to them, and the next run needs the
 /// originals.
-fn copied(inputs: &[IValue]) -> Vec<IValue> {
+pub(crate) fn copied(inputs: &[IValue]) -> Vec<IValue> {
     copies(inputs, Precision::Typed)
 }
 
@@ -316,7 +316,7 @@ fn middle(middle: Middle) -> Value {
 /// The inputs from files beside the graph or from flags, with the missing ones generated on
 /// request; and contents that the text omits.
 #[allow(clippy::type_complexity, reason = "it is used in one place")]
-fn inputs(
+pub(crate) fn inputs(
     run: &RunOptions,
     program: &Program,
     graph: &Graph,

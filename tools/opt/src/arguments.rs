@@ -10,6 +10,7 @@ use crate::engine_options::Releases;
 use crate::several::ShardArg;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use jitopt_core::codegen::devices::DEVICES;
 use jitopt_core::interpreter::Release;
 use std::path::PathBuf;
 
@@ -107,6 +108,8 @@ pub(crate) enum Command {
     Explain(ExplainArgs),
     /// Measure graphs after a pipeline against the same graphs without fusion
     Bench(Box<BenchArgs>),
+    /// Search for plans under which the kernels of a graph take less time
+    Tune(Box<TuneArgs>),
     /// Extract graphs from a PyTorch log
     Extract(ExtractArgs),
     /// Say what the program in an archive would do, at load and when called; refuse unsafe ones
@@ -487,6 +490,11 @@ pub(crate) struct RunSemantics {
     pub(crate) stats: Option<String>,
 }
 
+/// The machines that there are predictions for.
+fn machines() -> PossibleValuesParser {
+    PossibleValuesParser::new(DEVICES.iter().map(|device| device.name))
+}
+
 /// Backend for fusion groups.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct BackendArgs {
@@ -716,6 +724,11 @@ pub(crate) struct BenchArgs {
     pub(crate) against: Option<String>,
     #[command(flatten)]
     pub(crate) seen: ProfileArg,
+    /// Predict the times of kernels on a machine instead of measuring: of kernels in CUDA, or in C on
+    /// the processor of the recorded figures. Sizes come from types and --shape; nothing runs
+    #[arg(long, value_name = "MACHINE", require_equals = true, conflicts_with_all = ["against", "inputs", "args"])]
+    #[arg(value_parser = machines())]
+    pub(crate) predict: Option<String>,
     /// Number of rounds
     #[arg(long, value_name = "N", default_value_t = 51, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) runs: u32,
@@ -760,6 +773,46 @@ pub(crate) struct BenchArgs {
     /// Graph of a called function or method; may be repeated
     #[arg(long, value_name = "NAME=FILE")]
     pub(crate) callee: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TuneArgs {
+    /// The graph
+    pub(crate) file: PathBuf,
+    /// The pipeline that makes the groups
+    #[arg(long, value_name = "PIPELINE")]
+    pub(crate) passes: String,
+    /// The machine that plans are for: `cpu`, or one that runs kernels in CUDA
+    #[arg(long, value_name = "MACHINE", default_value = "cpu", require_equals = true, value_parser = machines())]
+    pub(crate) target: String,
+    /// Write the plans that were found, for `run --plan`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) plan: Option<PathBuf>,
+    /// Sizes of a parameter; may be repeated
+    #[arg(long, value_name = "%X=SIZES")]
+    pub(crate) shape: Vec<String>,
+    /// Compile and time the best plans by the model on this processor, and keep the fastest one.
+    /// Each is compared with the interpreter first
+    #[arg(long)]
+    pub(crate) measure: bool,
+    /// How many plans of each kernel are timed, besides the usual one
+    #[arg(long, value_name = "N", default_value_t = 8, requires = "measure")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) candidates: u32,
+    /// Number of rounds
+    #[arg(long, value_name = "N", default_value_t = 21, requires = "measure")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) runs: u32,
+    /// Threads per kernel [default: 1, as the model assumes]
+    #[arg(long, value_name = "N", requires = "measure", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) threads: Option<u32>,
+    /// Seed of the inputs that plans are timed with
+    #[arg(long, value_name = "N", requires = "measure", default_value_t = 0)]
+    pub(crate) seed: u64,
+    /// PyTorch release whose semantics apply, such as 1.3, 1.8.1 or 2.15 [default: the newest
+    /// release that prints such text]
+    #[arg(long, value_name = "VERSION", require_equals = true)]
+    pub(crate) torch: Option<Release>,
 }
 
 #[derive(Debug, Args)]

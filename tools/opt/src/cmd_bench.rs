@@ -3,8 +3,9 @@
 use crate::arguments::BenchArgs;
 use crate::exit::{self, refuse};
 use crate::{World, batch};
+use jitopt_core::codegen::devices::Device;
 use jitopt_core::pass::Pipeline;
-use jitopt_engine::{Bench, Error, Measured, judging, panics, processor, profiles};
+use jitopt_engine::{Bench, Error, Measured, Predicted, Question, judging, panics, processor, profiles};
 use serde_json::Value;
 use std::io::{IsTerminal, Write};
 
@@ -13,7 +14,29 @@ pub(crate) fn run(args: &BenchArgs, world: &mut World<'_>) -> i32 {
     exit::ended(result, world)
 }
 
+/// Predicts the times of kernels.
+fn predict(args: &BenchArgs, device: &'static Device, world: &mut World<'_>) -> Result<i32, Error> {
+    let pipeline = judging::pipeline(&args.passes, &mut world.workspace())?;
+    let question = Question { pipeline: &pipeline, shape: &args.shape, release: args.torch, device };
+    let mut reports = Vec::new();
+    for path in &args.files {
+        let program = batch::program(path, world)?;
+        let predicted = Predicted::of(question, &program, &mut world.workspace())?;
+        if !args.json {
+            world.print(predicted.table().as_bytes());
+        }
+        reports.push(predicted.json());
+    }
+    if args.json {
+        world.print(format!("{}\n", Value::from(reports)).as_bytes());
+    }
+    Ok(exit::YES)
+}
+
 fn bench(args: &BenchArgs, world: &mut World<'_>) -> Result<i32, Error> {
+    if let Some(device) = args.predict.as_deref().and_then(Device::named) {
+        return predict(args, device, world);
+    }
     processor::refuse_idle(&args.backend())?;
     let pipeline = judging::pipeline(&args.passes, &mut world.workspace())?;
     let against = match &args.against {

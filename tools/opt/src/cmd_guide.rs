@@ -13,6 +13,7 @@ const CHAPTERS: &[(&str, &str)] = &[
     ("proving", include_str!("../guide/proving.md")),
     ("comparing", include_str!("../guide/comparing.md")),
     ("kernels", include_str!("../guide/kernels.md")),
+    ("choosing-plans", include_str!("../guide/choosing-plans.md")),
     ("gradients", include_str!("../guide/gradients.md")),
     ("speculation", include_str!("../guide/speculation.md")),
     ("lint", include_str!("../guide/lint.md")),

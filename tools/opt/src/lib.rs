@@ -27,6 +27,7 @@ mod cmd_run;
 mod cmd_samples;
 mod cmd_smith;
 mod cmd_test;
+mod cmd_tune;
 mod cmd_validate;
 mod declarations;
 mod engine_options;
@@ -152,6 +153,7 @@ fn dispatch(argv: &[String], world: &mut World<'_>) -> i32 {
         Some(Command::Lint(args)) => cmd_lint::run(args, world),
         Some(Command::Explain(args)) => cmd_explain::run(args, world),
         Some(Command::Bench(args)) => cmd_bench::run(args, world),
+        Some(Command::Tune(args)) => cmd_tune::run(args, world),
         Some(Command::Extract(args)) => cmd_extract::run(args, world),
         Some(Command::Audit(args)) => cmd_audit::run(args, world),
         Some(Command::Merge(args)) => cmd_merge::run(args, world),

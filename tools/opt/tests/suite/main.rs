@@ -24,6 +24,7 @@ mod listings;
 mod numerics;
 mod other_processors;
 mod peephole_universe;
+mod plan_search;
 mod programs;
 mod random_deoptimisation;
 mod random_graphs;

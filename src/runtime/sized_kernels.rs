@@ -1,0 +1,123 @@
+//! The kernels of a graph with the sizes that the types of operands give: what predictions and
+//! searches of plans are about. Nothing runs.
+
+use super::geometry::{Geometry, View, settle};
+use crate::analysis::inference::{in_a_row, number};
+use crate::codegen::cost_model::{Extents, Model};
+use crate::codegen::devices::Device;
+use crate::codegen::kernel::{Direction, Kernel, Traversal};
+use crate::codegen::lowering::{arguments_of_types, lower};
+use crate::codegen::whole_graph::outputs;
+use crate::interpreter::Release;
+use crate::ir::{Graph, Node, Value};
+use crate::symbol::prim;
+use crate::tensor::DType;
+use crate::types::Strides;
+
+/// A kernel, and the sizes of its operands.
+#[derive(Clone, Debug)]
+pub struct SizedKernel {
+    /// The results of its group, as plans name it.
+    pub outputs: String,
+    /// The kernel.
+    pub kernel: Kernel,
+    /// The layout of its operands.
+    pub traversal: Traversal,
+    /// Its sizes.
+    pub extents: Extents,
+}
+
+/// The kernels of a graph, and the groups that have none, or whose sizes are unknown.
+#[derive(Clone, Debug, Default)]
+pub struct SizedKernels {
+    /// The kernels.
+    pub kernels: Vec<SizedKernel>,
+    /// Results of other groups, with the reason.
+    pub refused: Vec<(String, String)>,
+}
+
+impl SizedKernel {
+    /// The kernel on a machine.
+    pub fn model<'k>(&'k self, device: &'k Device) -> Model<'k> {
+        Model { kernel: &self.kernel, traversal: &self.traversal, extents: &self.extents, device }
+    }
+
+    /// Its sizes, for people.
+    pub fn sizes(&self) -> String {
+        let Extents { rows, inner, count, .. } = self.extents;
+        match self.traversal.direction {
+            Direction::Points => format!("{} points", rows * inner),
+            Direction::Outer => format!("{} rows of {count}", rows * inner),
+            _ => format!("{rows} rows of {count}"),
+        }
+    }
+}
+
+/// The kernels of the groups in a graph and in the graphs in it.
+pub fn sized_kernels(graph: &Graph, release: Option<Release>) -> SizedKernels {
+    let release = release.unwrap_or(graph.release());
+    let mut found = SizedKernels::default();
+    let mut waiting = vec![graph];
+    while let Some(graph) = waiting.pop() {
+        for node in graph.all_nodes() {
+            let Some(section) = graph.subgraph(node) else { continue };
+            if graph.kind(node) != prim::FUSION_GROUP {
+                waiting.push(section);
+                continue;
+            }
+            match sized((graph, node), section, release) {
+                Ok(kernel) => found.kernels.push(kernel),
+                Err(why) => found.refused.push((outputs(graph, node), why)),
+            }
+        }
+    }
+    found
+}
+
+fn sized((graph, node): (&Graph, Node), section: &Graph, release: Release) -> Result<SizedKernel, String> {
+    let (arguments, _) = arguments_of_types(section, DType::Float);
+    let name = format!("prim::{}", graph.kind(node).short());
+    let kernel = lower(section, &name, &arguments, (release.0, release.1)).map_err(|refusal| refusal.why)?;
+    let params: Vec<Value> = section.params(section.root()).collect();
+    let operands: Vec<Option<View>> = graph.inputs(node).map(|value| view(graph, value)).collect();
+    let is_tensor = |at: usize| params.get(at).is_some_and(|&param| section.ty(param).as_tensor().is_some());
+    let unknown = graph.inputs(node).enumerate().find(|&(at, _)| is_tensor(at) && operands[at].is_none());
+    if let Some((_, value)) = unknown {
+        return Err(format!("the sizes of %{} are not known", graph.name(value)));
+    }
+    let geometry = settle(&kernel, &operands)?;
+    let (extents, traversal) = (extents(&geometry, &kernel), geometry.traversal);
+    Ok(SizedKernel { outputs: outputs(graph, node), kernel, traversal, extents })
+}
+
+/// A tensor of the sizes and strides that the type of a value gives, contiguous where it gives none.
+fn view(graph: &Graph, value: Value) -> Option<View> {
+    let tensor = graph.ty(value).as_tensor()?;
+    let sizes = tensor.sizes.as_ref()?;
+    let strides = match &tensor.strides {
+        Strides::Known(strides) => strides.to_vec(),
+        _ => in_a_row(sizes)?,
+    };
+    let shape = sizes.iter().map(|&dim| number(dim)).collect::<Option<_>>()?;
+    Some(View { shape, strides: strides.into_iter().collect(), offset: 0 })
+}
+
+/// The sizes of a launch.
+fn extents(geometry: &Geometry, kernel: &Kernel) -> Extents {
+    let product = |dims: &[i64]| dims.iter().product::<i64>() as f64;
+    let (outer, last) = geometry.shape.split_at(geometry.shape.len() - 1);
+    let reduced = match geometry.traversal.direction {
+        Direction::Points => &[],
+        Direction::Outer => &outer[geometry.kept..],
+        _ => &geometry.shape[geometry.kept..],
+    };
+    let width = reduced.last().map_or(1.0, |&n| n as f64);
+    Extents {
+        rows: product(&geometry.shape[..geometry.kept]),
+        inner: product(last),
+        count: product(reduced),
+        pieces: product(reduced) / width.max(1.0),
+        elements: (0..kernel.accesses()).map(|access| geometry.elements(access) as f64).collect(),
+        dims: geometry.shape.len(),
+    }
+}

@@ -1,0 +1,145 @@
+//! Predictions: how long the kernels of a graph take on a machine, by a model. Nothing runs.
+
+use crate::Workspace;
+use crate::error::{Error, refuse};
+use crate::program::Program;
+use crate::specializing::Specialization;
+use jitopt_core::codegen::cost_model::{Estimate, Open};
+use jitopt_core::codegen::devices::Device;
+use jitopt_core::codegen::search::estimate;
+use jitopt_core::codegen::target::Target;
+use jitopt_core::interpreter::Release;
+use jitopt_core::ir::Graph;
+use jitopt_core::pass::{self, Pipeline, Session};
+use jitopt_core::runtime::sized_kernels::{SizedKernel, SizedKernels, sized_kernels};
+use serde_json::{Value, json};
+
+/// What a prediction is about.
+#[derive(Clone, Copy)]
+pub struct Question<'a> {
+    /// The passes that make the groups.
+    pub pipeline: &'a Pipeline,
+    /// Sizes of parameters, as in `%x=3,4`.
+    pub shape: &'a [String],
+    /// The release whose semantics apply.
+    pub release: Option<Release>,
+    /// The machine.
+    pub device: &'static Device,
+}
+
+/// The kernels of a graph, after passes.
+pub(crate) struct Subject {
+    pub(crate) graph: Graph,
+    pub(crate) sized: SizedKernels,
+    pub(crate) target: &'static Target,
+}
+
+impl Subject {
+    pub(crate) fn of(
+        question: Question<'_>,
+        program: &Program,
+        workspace: &mut Workspace<'_>,
+    ) -> Result<Subject, Error> {
+        let mut graph = program.graph(question.release, workspace)?;
+        Specialization::of_shapes(question.shape)?.apply(&mut graph).or_else(refuse)?;
+        pass::run(&mut graph, question.pipeline, &mut Session::default(), &mut [])
+            .map_err(|error| Error::of_passes(&program.path, &error))?;
+        let sized = sized_kernels(&graph, question.release);
+        let name = question.device.target;
+        let Some(target) = Target::named(name) else { return refuse(format_args!("there is no target `{name}`")) };
+        Ok(Subject { graph, sized, target })
+    }
+
+    /// Warns of groups without a prediction.
+    pub(crate) fn warn(&self, workspace: &mut Workspace<'_>) {
+        for (outputs, why) in &self.sized.refused {
+            let sizes = if why.ends_with("not known") { "; give --shape '%x=SIZES', and shape-analysis" } else { "" };
+            workspace.warn(format!("no prediction for the group of {outputs}: {why}{sizes}"));
+        }
+    }
+}
+
+/// The prediction of a kernel.
+struct Row {
+    group: String,
+    sizes: String,
+    plan: String,
+    estimate: Estimate,
+}
+
+/// The predictions of a graph.
+pub struct Predicted {
+    name: String,
+    device: &'static Device,
+    rows: Vec<Row>,
+}
+
+impl Predicted {
+    /// Predicts the kernels of a graph after passes, under the plans that heuristics choose.
+    ///
+    /// # Errors
+    /// The text is not a valid graph, or passes fail.
+    pub fn of(question: Question<'_>, program: &Program, workspace: &mut Workspace<'_>) -> Result<Predicted, Error> {
+        let subject = Subject::of(question, program, workspace)?;
+        subject.warn(workspace);
+        let mut rows = Vec::new();
+        for one in &subject.sized.kernels {
+            match row(one, subject.target, question.device) {
+                Ok(row) => rows.push(row),
+                Err(why) => workspace.warn(format!("no prediction for the group of {}: {why}", one.outputs)),
+            }
+        }
+        Ok(Predicted { name: program.name(), device: question.device, rows })
+    }
+
+    /// A table.
+    pub fn table(&self) -> String {
+        let mut text = format!(
+            "{}: predicted for {}, not run\n\n| group | sizes | plan | bytes, kB | at least, kB | operations | \
+             us | bound by | of the copy rate |\n| --- | --- | --- | ---: | ---: | ---: | ---: | --- | ---: |\n",
+            self.name, self.device.name
+        );
+        for Row { group, sizes, plan, estimate } in &self.rows {
+            text += &format!(
+                "| {group} | {sizes} | {plan} | {:.1} | {:.1} | {} | {:.2} | {} | {:.2} |\n",
+                estimate.bytes / 1e3,
+                estimate.fewest / 1e3,
+                estimate.operations.round(),
+                estimate.time() / 1e3,
+                estimate.bound().name(),
+                estimate.fewest / self.device.band / estimate.time(),
+            );
+        }
+        text + "\nexact: sizes, plans, bytes at least. Estimated: bytes, operations, times; expect -5 % to +25 % \
+             above 20 us,\nand a factor of 2 below. Not known without NVRTC: registers and spills\n\n"
+    }
+
+    /// The same as JSON.
+    pub fn json(&self) -> Value {
+        let row = |row: &Row| {
+            let Row { group, sizes, plan, estimate } = row;
+            json!({
+                "group": group,
+                "sizes": sizes,
+                "plan": plan,
+                "bytes": estimate.bytes,
+                "bytes_at_least": estimate.fewest,
+                "operations": estimate.operations,
+                "time_s": estimate.time() / 1e9,
+                "bound_by": estimate.bound().name(),
+            })
+        };
+        let rows: Vec<Value> = self.rows.iter().map(row).collect();
+        json!({"graph": self.name, "device": self.device.name, "kernels": rows, "is_measured": false})
+    }
+}
+
+fn row(one: &SizedKernel, target: &Target, device: &'static Device) -> Result<Row, String> {
+    let plan = (target.choose)(&one.kernel, &one.traversal);
+    // What the target cannot run has no prediction either.
+    target.nest(&one.kernel, &one.traversal, &plan)?;
+    let estimate = estimate(&one.model(device), &plan, Open::default()).ok_or("it has no loops")?;
+    let text = plan.print("", &one.kernel);
+    let plan = text.lines().skip(1).map(str::trim).collect::<Vec<_>>().join("; ");
+    Ok(Row { group: one.outputs.clone(), sizes: one.sizes(), plan, estimate })
+}
