@@ -14,11 +14,12 @@
 //! - `executing` is the memory of launches that run without a compiler, as a nest is executed
 //! - `engine` is the table of ways to run kernels; `emulated_launch` runs the text for GPUs on a
 //!   processor that emulates blocks of threads, which get a `device_launch`
-//! - [`cuda_libraries`] finds the driver of GPUs and NVRTC
+//! - [`cuda_libraries`] finds the driver of GPUs and NVRTC, `cuda_compiler` compiles with NVRTC,
+//!   `cuda_device` is a GPU in use, `cuda_launch` runs launches there
 //! - [`sized_kernels`] are the kernels of a graph whose types have sizes, for predictions
 //! - `launching` distributes a launch over the threads of `thread_pool`
-//! - [`loading`] opens compiled libraries and calls their functions: the only module with `unsafe`,
-//!   each block with its contract
+//! - [`loading`] opens compiled libraries and calls their functions; `unsafe` is there and in
+//!   `cuda_*`, each block with its contract
 //!
 //! A kernel is identified by its source, and the source by element types and access patterns, never
 //! by sizes: a new shape compiles nothing. Where anything is missing (a compiler, a formula, a
@@ -26,6 +27,9 @@
 
 pub mod backend;
 pub mod caches;
+mod cuda_compiler;
+mod cuda_device;
+mod cuda_launch;
 pub mod cuda_libraries;
 mod destinations;
 mod device_launch;
@@ -51,5 +55,6 @@ mod thread_pool;
 pub mod toolchain;
 
 pub use backend::{CpuBackend, Settings};
+pub use cuda_device::Traffic;
 pub use engine::Engine;
 pub use prepared_launch::Prepared;

@@ -15,6 +15,7 @@
 pub mod blocks;
 pub mod buffer;
 pub mod dtype;
+pub mod elsewhere;
 pub mod gemm;
 pub mod layout;
 pub mod promotion;

@@ -2,6 +2,10 @@
 
 mod divided_groups;
 
+use super::cuda_compiler::CudaCompiler;
+use super::cuda_device::{Device, Module, Traffic};
+use super::cuda_launch::{DeviceKernel, on_device};
+use super::cuda_libraries;
 use super::disk_cache::DiskCache;
 use super::division::Known;
 use super::emulated_launch::{self, Emulated, entry_of};
@@ -58,6 +62,12 @@ pub struct Settings {
     pub plans: Option<Arc<PlanFile>>,
     /// How kernels run.
     pub engine: Engine,
+    /// The libraries of CUDA, `JITOPT_CUDA_DRIVER` and `JITOPT_NVRTC`; else those that are found.
+    pub driver: Option<String>,
+    /// See `driver`.
+    pub nvrtc: Option<String>,
+    /// The number of the GPU.
+    pub device: u32,
     /// Every launch uses this number of threads, whatever its size, and rows are split between them
     /// where that is possible: for tests.
     pub always_threads: Option<usize>,
@@ -155,6 +165,7 @@ pub struct CpuBackend {
     settings: Settings,
     cache: DiskCache,
     compiler: OnceCell<Result<Compiler, String>>,
+    device: OnceCell<Result<(Rc<Device>, CudaCompiler), String>>,
     lowered: RefCell<Lowered>,
     compiled: RefCell<FxHashMap<Key, Result<Rc<Compiled>, String>>>,
     by_text: RefCell<FxHashMap<String, Rc<Compiled>>>,
@@ -184,6 +195,7 @@ impl CpuBackend {
             cache: DiskCache::new(settings.cache.as_deref()),
             settings,
             compiler: OnceCell::new(),
+            device: OnceCell::new(),
             lowered: RefCell::default(),
             compiled: RefCell::default(),
             by_text: RefCell::default(),
@@ -256,6 +268,53 @@ impl CpuBackend {
             toolchain::find((asked_for, cc), self.settings.scalar, &self.cache, self.deadline.get())
         };
         self.compiler.get_or_init(find).as_ref().map_err(Clone::clone)
+    }
+
+    /// The GPU and its compiler.
+    fn device(&self) -> Result<&(Rc<Device>, CudaCompiler), String> {
+        let open = || {
+            let driver = cuda_libraries::driver(self.settings.driver.as_deref())?;
+            let nvrtc = cuda_libraries::compiler(self.settings.nvrtc.as_deref())?;
+            let device = Device::open(self.settings.device)?;
+            let compiler = CudaCompiler::new((&nvrtc, &driver), device.facts.capability);
+            Ok((device, compiler))
+        };
+        self.device.get_or_init(open).as_ref().map_err(Clone::clone)
+    }
+
+    /// Why there are no results, or wrong ones: no GPU can be used, or it has failed.
+    pub fn failure(&self) -> Option<String> {
+        if self.settings.engine != Engine::Device {
+            return None;
+        }
+        match self.device() {
+            Ok((device, _)) => device.wait().err().or_else(|| device.failure()),
+            Err(why) => Some(why),
+        }
+    }
+
+    /// Copies to and from a GPU so far.
+    pub fn traffic(&self) -> Option<Traffic> {
+        let opened = self.device.get()?.as_ref().ok()?;
+        Some(opened.0.traffic())
+    }
+
+    /// Copies tensors to a GPU, where kernels read them.
+    pub fn place(&self, values: &[IValue]) {
+        if self.settings.engine == Engine::Device
+            && let Ok((device, _)) = self.device()
+        {
+            // What cannot be copied now is tried again when a kernel needs it.
+            values.iter().filter_map(IValue::tensor).for_each(|tensor| drop(on_device(tensor, device)));
+        }
+    }
+
+    /// Waits until a GPU has done its work.
+    pub fn wait(&self) {
+        if let Some(Ok((device, _))) = self.device.get() {
+            // A failure is kept.
+            let _ = device.wait();
+        }
     }
 
     fn count(&self, change: impl FnOnce(&mut Counts)) {
@@ -475,7 +534,7 @@ impl CpuBackend {
                 let mut unit = self.new_ones(unit);
                 let mut made = self.make(&unit);
                 let is_over = self.deadline.get().is_some_and(|end| Instant::now() >= end);
-                if made.is_err() && unit.len() > 1 && self.compiler().is_ok() && !is_over {
+                if made.is_err() && unit.len() > 1 && self.may_compile() && !is_over {
                     // An error in another kernel must not fail this one.
                     unit.truncate(1);
                     made = self.make(&unit);
@@ -485,6 +544,11 @@ impl CpuBackend {
         };
         self.compiled.borrow_mut().insert(key, made.clone());
         made
+    }
+
+    /// Whether there is a compiler, so that a unit may compile where another one did not.
+    fn may_compile(&self) -> bool {
+        if self.settings.engine == Engine::Device { self.device().is_ok() } else { self.compiler().is_ok() }
     }
 
     /// A kernel as a nest, which is executed.
@@ -565,6 +629,7 @@ impl CpuBackend {
                 let all: Vec<String> = names.iter().cloned().chain(totals).collect();
                 emulated_launch::source(&text, &all, self.settings.engine == Engine::Checked)
             }
+            Engine::Device => return self.make_on_device(&names, unit, &text),
             Engine::Compiled | Engine::Nests => text.clone(),
         };
         let (library, text) = (self.opened(&source, unit.len() as u64)?, Rc::from(text));
@@ -577,6 +642,52 @@ impl CpuBackend {
             self.by_text.borrow_mut().insert(wanted.text.clone(), Rc::new(compiled));
         }
         Ok(())
+    }
+
+    /// Compiles a unit for the GPU.
+    fn make_on_device(&self, names: &[String], unit: &[Wanted], text: &str) -> Result<(), String> {
+        let module = Rc::new(self.module(text, unit.len() as u64)?);
+        for (name, wanted) in names.iter().zip(unit) {
+            let total = |store| Ok((store, module.function(&total_name(name, store))?));
+            let kernel = DeviceKernel {
+                function: module.function(name)?,
+                totals: summed_stores(&wanted.kernel).map(total).collect::<Result<_, String>>()?,
+                grid: wanted.plan.grid.ok_or("a plan for GPUs has no grid")?,
+                module: module.clone(),
+            };
+            let compiled = Compiled { code: Code::Device(kernel), tile: wanted.plan.tile(), phases: None };
+            self.by_text.borrow_mut().insert(wanted.text.clone(), Rc::new(compiled));
+        }
+        Ok(())
+    }
+
+    /// The module of a text, from disk or compiled.
+    fn module(&self, text: &str, kernels: u64) -> Result<Module, String> {
+        let (device, compiler) = self.device()?;
+        let (known_by, identity) = (c_units::without_notes(text), compiler.identity());
+        let kept = self.cache.library(&known_by, &identity).and_then(|path| std::fs::read(path).ok());
+        if let Some(Ok(module)) = kept.map(|image| device.module(&image)) {
+            self.count(|counts| counts.cached += kernels);
+            return Ok(module);
+        }
+        let image = compiler.compile(text)?;
+        self.count(|counts| {
+            counts.compiled += kernels;
+            counts.units += 1;
+        });
+        let module = device.module(&image).map_err(|why| format!("{why}; {}", compiler.versions()))?;
+        self.keep_image(&known_by, &identity, &image);
+        Ok(module)
+    }
+
+    /// Keeps machine code on disk.
+    fn keep_image(&self, known_by: &str, identity: &str, image: &[u8]) {
+        let Ok(folder) = self.cache.private_folder() else { return };
+        let path = folder.0.join("unit.cubin");
+        // A failure only means that it is compiled again.
+        if std::fs::write(&path, image).is_ok() {
+            self.cache.keep(known_by, identity, &path);
+        }
     }
 
     /// What a launch of a compiled kernel runs.

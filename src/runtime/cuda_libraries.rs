@@ -54,7 +54,7 @@ pub const DRIVER_VARIABLE: &str = "JITOPT_CUDA_DRIVER";
 pub const NVRTC_VARIABLE: &str = "JITOPT_NVRTC";
 
 /// All of them are in drivers since CUDA 11.4. Errors are looked up by their numbers.
-const DRIVER_FUNCTIONS: [&str; 27] = [
+const DRIVER_FUNCTIONS: [&str; 28] = [
     "cuInit",
     "cuDriverGetVersion",
     "cuDeviceGetCount",
@@ -78,6 +78,7 @@ const DRIVER_FUNCTIONS: [&str; 27] = [
     "cuMemFreeHost",
     "cuMemcpyHtoDAsync_v2",
     "cuMemcpyDtoHAsync_v2",
+    "cuMemsetD8Async",
     "cuModuleLoadData",
     "cuModuleGetFunction",
     "cuModuleUnload",
@@ -216,8 +217,9 @@ pub fn compiler(named: Option<&str>) -> Result<Found, String> {
 /// # Errors
 /// What the driver says.
 pub fn devices() -> Result<Vec<DeviceFacts>, String> {
-    let count = result::device::get_count().map_err(told)?;
-    (0..count).map(|number| facts(number).map_err(told)).collect()
+    let count = result::device::get_count().map_err(|error| format!("GPUs cannot be counted: {}", told(error)))?;
+    let described = |number| facts(number).map_err(|error| format!("GPU {number} is not described: {}", told(error)));
+    (0..count).map(described).collect()
 }
 
 fn facts(number: i32) -> Result<DeviceFacts, DriverError> {

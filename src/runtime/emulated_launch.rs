@@ -96,14 +96,16 @@ impl Emulated {
         let mut memory: Vec<Memory> = (0..kernel.accesses()).map(|at| self.memory(kernel, operands, at)).collect();
         for sums in &mut sums {
             sums.begin(blocks);
-            place(sums, &mut launch)?;
+            let at = (sums.memory.as_ptr().expose_provenance(), sums.memory.len());
+            place(sums, at, &mut launch)?;
             memory[sums.access] = self.partial(sums);
         }
         let mut found = self.run((self.entry, self.has_barriers), &launch, blocks, &mut memory, order);
         for sums in &sums {
             let to = operands.data[sums.access];
             let mut memory = [Memory { cells: Vec::new(), ..self.partial(sums) }, self.result(kernel, sums, to)];
-            let launch = total_launch(sums, to.0);
+            let at = (sums.memory.as_ptr().expose_provenance(), sums.memory.len());
+            let launch = total_launch(sums, at, to.0);
             let entry = self.totals.iter().find(|total| total.0 == sums.store).ok_or("a sum has no second launch")?;
             found.extend(self.run(
                 (entry.1, false),
@@ -171,12 +173,7 @@ impl Emulated {
     }
 
     fn blocks_of(&self, launch: &DeviceLaunch, by: RowsBy) -> i64 {
-        let rows = i64::from(launch.rows);
-        let most = if self.is_checked { CHECKED_BLOCKS } else { MOST_BLOCKS };
-        match by {
-            RowsBy::Block => rows.min(most),
-            RowsBy::Thread => ((rows + self.grid.threads as i64 - 1) / self.grid.threads as i64).min(most),
-        }
+        blocks_of(launch, self.grid, by).min(if self.is_checked { CHECKED_BLOCKS } else { MOST_BLOCKS })
     }
 
     #[allow(unsafe_code, reason = "the geometry was checked for all accesses of the kernel")]
@@ -218,6 +215,15 @@ impl Emulated {
     }
 }
 
+/// The blocks of a launch.
+pub(super) fn blocks_of(launch: &DeviceLaunch, grid: Grid, by: RowsBy) -> i64 {
+    let rows = i64::from(launch.rows);
+    match by {
+        RowsBy::Block => rows.min(MOST_BLOCKS),
+        RowsBy::Thread => ((rows + grid.threads as i64 - 1) / grid.threads as i64).min(MOST_BLOCKS),
+    }
+}
+
 /// The first address in memory that is a multiple of 16.
 fn aligned(memory: &mut [u8]) -> *mut u8 {
     let first = memory.as_mut_ptr();
@@ -252,21 +258,25 @@ fn cells(are_checked: bool, elements: usize) -> Vec<Cell> {
 }
 
 /// Tells a launch where partial sums are.
-fn place(sums: &PartialSums, launch: &mut DeviceLaunch) -> Result<(), String> {
+pub(super) fn place(
+    sums: &PartialSums,
+    (address, elements): (usize, usize),
+    launch: &mut DeviceLaunch,
+) -> Result<(), String> {
     let positions = |n: i64| u32::try_from(n).ok().filter(|&n| i64::from(n) < LARGEST);
-    positions(sums.memory.len() as i64).ok_or("the positions of its partial sums need more than 31 bits")?;
-    launch.data[sums.access] = sums.memory.as_ptr().expose_provenance();
+    positions(elements as i64).ok_or("the positions of its partial sums need more than 31 bits")?;
+    launch.data[sums.access] = address;
     launch.of_block[sums.access] = positions(sums.elements * sums.copies).unwrap_or(0);
     launch.of_thread[sums.access] = if sums.copies > 1 { positions(sums.elements).unwrap_or(0) } else { 0 };
     Ok(())
 }
 
 /// The launch that adds up partial sums: a row for each element, whose elements are its copies.
-fn total_launch(sums: &PartialSums, result: usize) -> DeviceLaunch {
-    let (elements, all) = (sums.elements as u32, sums.memory.len() as u32);
+pub(super) fn total_launch(sums: &PartialSums, (address, all): (usize, usize), result: usize) -> DeviceLaunch {
+    let (elements, all) = (sums.elements as u32, all as u32);
     let mut launch =
         DeviceLaunch { rank: 2, kept: 1, rows: elements, count: all / elements.max(1), ..DeviceLaunch::EMPTY };
-    (launch.data[0], launch.data[1]) = (sums.memory.as_ptr().expose_provenance(), result);
+    (launch.data[0], launch.data[1]) = (address, result);
     (launch.shape[0], launch.shape[1]) = (elements, launch.count);
     (launch.strides[0][0], launch.strides[0][1], launch.strides[1][0]) = (1, elements, 1);
     launch
@@ -274,7 +284,7 @@ fn total_launch(sums: &PartialSums, result: usize) -> DeviceLaunch {
 
 impl Operands<'_> {
     /// The launch of these self.
-    fn launch(&self, geometry: &Geometry) -> Result<DeviceLaunch, String> {
+    pub(super) fn launch(&self, geometry: &Geometry) -> Result<DeviceLaunch, String> {
         let (dims, kept) = device_order(geometry);
         let rank = dims.len();
         if rank > MOST_DIMS {

@@ -17,14 +17,17 @@ pub enum Engine {
     Emulated,
     /// The same, and each access of memory is checked.
     Checked,
+    /// The text for GPUs is compiled by NVRTC, and a GPU runs it.
+    Device,
 }
 
 /// The engines with their names, and what kernels are made for.
-const ENGINES: [(Engine, &str, &Target); 4] = [
+const ENGINES: [(Engine, &str, &Target); 5] = [
     (Engine::Compiled, "cpu", &CPU),
     (Engine::Nests, "nest", &CPU),
     (Engine::Emulated, "cuda-emulated", &CUDA),
     (Engine::Checked, "cuda-checked", &CUDA),
+    (Engine::Device, "cuda", &CUDA),
 ];
 
 impl Engine {
@@ -65,7 +68,7 @@ impl Engine {
 
     /// Whether a launch may be shared out to threads of the processor, and rows split between them.
     pub fn has_workers(self) -> bool {
-        !self.emulates()
+        matches!(self, Engine::Compiled | Engine::Nests)
     }
 }
 
@@ -75,7 +78,7 @@ mod tests {
 
     #[test]
     fn every_engine_has_a_row() {
-        for engine in [Engine::Compiled, Engine::Nests, Engine::Emulated, Engine::Checked] {
+        for engine in [Engine::Compiled, Engine::Nests, Engine::Emulated, Engine::Checked, Engine::Device] {
             assert_eq!(Engine::named(engine.name()), Some(engine));
         }
     }

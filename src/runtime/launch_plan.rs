@@ -6,6 +6,7 @@
 //! microseconds; finding it again takes a comparison of specifications.
 
 use super::caches::largest_cache;
+use super::cuda_launch::DeviceKernel;
 use super::division::Known;
 use super::emulated_launch::Emulated;
 use super::geometry::{Geometry, View};
@@ -59,6 +60,8 @@ pub enum Code {
     Nest(Nest),
     /// Blocks of threads, emulated.
     Emulated(Emulated),
+    /// Blocks of threads of a GPU.
+    Device(DeviceKernel),
 }
 
 /// How a kernel is launched.

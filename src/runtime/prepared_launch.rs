@@ -1,5 +1,6 @@
 //! Launches: a plan, operands, and memory for results.
 
+use super::cuda_device::DeviceMemory;
 use super::destinations::{Destination, Totals};
 use super::emulated_launch::Operands;
 use super::executing::LaunchMemory;
@@ -24,6 +25,8 @@ pub struct Prepared {
     buffers: SmallVec<[Destination; 2]>,
     totals: Vec<Totals>,
     findings: Vec<String>,
+    /// The memory of results on a device.
+    there: Vec<Rc<DeviceMemory>>,
 }
 
 impl Prepared {
@@ -31,6 +34,8 @@ impl Prepared {
     /// the plan's specification.
     pub fn new(plan: Rc<Plan>, operands: Vec<IValue>, guarded: bool) -> Prepared {
         let (kernel, geometry) = (&plan.kernel, &plan.geometry);
+        // A device has its own memory, which nobody else writes to.
+        let guarded = guarded && !matches!(plan.compiled.code, Code::Device(_));
         let destination =
             |(made, (shape, _)): (&Made, &(Dims, Dims))| Destination::new(made.dtype, layout::numel(shape), guarded);
         let buffers = kernel.made.iter().zip(&geometry.made).map(destination).collect();
@@ -40,7 +45,7 @@ impl Prepared {
             let elements = layout::numel(&geometry.made[store.tensor].0);
             Totals::new(store.tensor, access, elements, plan.shares, guarded)
         });
-        Prepared { buffers, totals: totals.collect(), operands, plan, findings: Vec::new() }
+        Prepared { buffers, totals: totals.collect(), operands, plan, findings: Vec::new(), there: Vec::new() }
     }
 
     /// Bytes that a launch has to load and store; each is counted once, however often a broadcast
@@ -69,6 +74,14 @@ impl Prepared {
         if geometry.is_empty {
             return Ok(false);
         }
+        let real = |&i: &usize| self.operands[i].scalar().map_or(0.0, Scalar::real);
+        let whole = |&i: &usize| self.operands[i].scalar().map_or(0, Scalar::int);
+        let floats: SmallVec<[f64; 4]> = kernel.floats.iter().map(real).collect();
+        let integers: SmallVec<[i64; 4]> = kernel.integers.iter().map(whole).collect();
+        if let Code::Device(device) = &compiled.code {
+            self.there = device.launch(kernel, geometry, &self.operands, (&floats, &integers))?;
+            return Ok(true);
+        }
         let held: SmallVec<[_; 8]> = self
             .operands
             .iter()
@@ -93,10 +106,6 @@ impl Prepared {
             totals.clear();
             data[totals.access] = totals.first();
         }
-        let real = |&i: &usize| self.operands[i].scalar().map_or(0.0, Scalar::real);
-        let whole = |&i: &usize| self.operands[i].scalar().map_or(0, Scalar::int);
-        let floats: SmallVec<[f64; 4]> = kernel.floats.iter().map(real).collect();
-        let integers: SmallVec<[i64; 4]> = kernel.integers.iter().map(whole).collect();
         let (function, _library) = match &compiled.code {
             Code::Function(function, library) => (*function, library),
             Code::Emulated(emulated) => {
@@ -109,6 +118,7 @@ impl Prepared {
                 self.findings.extend(emulated.launch(kernel, geometry, &operands, 0)?);
                 return Ok(true);
             }
+            Code::Device(_) => return Ok(true),
             Code::Nest(nest) => {
                 let load = |(load, &offset): (&Load, &usize)| {
                     held[load.operand].as_ref().map(|(buffer, begin)| (&**buffer, begin + offset))
@@ -159,6 +169,17 @@ impl Prepared {
         Ok(true)
     }
 
+    /// Waits until the last launch is done.
+    ///
+    /// # Errors
+    /// The device has failed.
+    pub fn wait(&self) -> Result<(), String> {
+        match &self.plan.compiled.code {
+            Code::Device(kernel) => kernel.module.device().wait(),
+            _ => Ok(()),
+        }
+    }
+
     /// The results of the last launch.
     ///
     /// # Errors
@@ -170,6 +191,9 @@ impl Prepared {
         let placed = self.buffers.into_iter().zip(&kernel.made).zip(&geometry.made);
         let made = placed.map(|((buffer, made), laid)| buffer.tensor(made.dtype, laid, device.unwrap_or_default()));
         let made: SmallVec<[Tensor; 2]> = made.collect::<Result<_, _>>()?;
+        for (tensor, memory) in made.iter().zip(self.there) {
+            tensor.storage().keep_elsewhere(memory, true);
+        }
         let result = |outcome: &Outcome| match *outcome {
             Outcome::Made(tensor) => IValue::Tensor(made[tensor].clone()),
             Outcome::Operand(operand) => self.operands[operand].clone(),

@@ -142,7 +142,7 @@ int nvrtcCompileProgram(program *all, int count, const char *const *options)
     snprintf(path, sizeof path, "%s/unit.c", folder);
     FILE *const unit = fopen(path, "w");
     if (!unit) return INTERNAL;
-    fprintf(unit, "#include %s\n#line 1\n%s", EMULATION, all->text);
+    fprintf(unit, "#include \"%s\"\n#line 1 \"kernels.cu\"\n%s", EMULATION, all->text);
     write_entries(unit, all->text);
     fclose(unit);
     const char *const cc = getenv("FAKE_CUDA_CC");

@@ -6,7 +6,6 @@
 use crate::bindings::bindings;
 use crate::error::{Error, Kind};
 use crate::given_values::{self, Given};
-use crate::operator_times::OperatorTimes;
 use crate::options::RunOptions;
 use crate::paired::Middle;
 use crate::program::Program;
@@ -58,8 +57,6 @@ struct Contender {
     env: Environment,
     backend: Option<CpuBackend>,
     traffic: Traffic,
-    /// Where the time of one more run goes; the timed runs have no observer.
-    operators: OperatorTimes,
     peak: usize,
     /// Kernels that one run launches, and groups that the interpreter runs instead.
     launches: u64,
@@ -87,12 +84,11 @@ impl Contender {
         transform(path, &mut graph, pipeline, &env, bench.profile, false)?;
         let backend = processor::backend(&run.semantics.backend, workspace);
         let tally = Tally::of(&graph);
-        let (traffic, operators, times) = Default::default();
-        let (peak, launches, fallen_back, first) = (0, 0, 0, 0.0);
-        Ok(Contender { graph, env, backend, traffic, operators, peak, launches, fallen_back, first, tally, times })
+        let (traffic, times) = (Traffic::default(), Vec::new());
+        Ok(Contender { graph, env, backend, traffic, peak: 0, launches: 0, fallen_back: 0, first: 0.0, tally, times })
     }
 
-    /// Runs once to compile kernels, once to count, and once to measure operators.
+    /// Runs once to compile kernels, and once to count.
     fn warm_up(&mut self, path: &Path, inputs: &[IValue]) -> Result<Vec<IValue>, Error> {
         let stopped = |stop| Error::new(Kind::Refused, format!("{}: {stop}", path.display()));
         let begin = Instant::now();
@@ -107,10 +103,7 @@ impl Contender {
         let after = counts(&self.backend);
         self.peak = peak;
         (self.launches, self.fallen_back) = (after.launched - before.launched, after.fallen_back - before.fallen_back);
-        let results = results.map_err(stopped)?;
-        let mut watched = machine(&self.graph, &self.env, self.backend.as_ref()).watched(&mut self.operators);
-        watched.run(copied(inputs)).map_err(stopped)?;
-        Ok(results)
+        results.map_err(stopped)
     }
 }
 
@@ -152,7 +145,10 @@ impl Roof {
     fn rate(&mut self) -> f64 {
         let begin = Instant::now();
         let bytes = match self {
-            Roof::Kernel(prepared) => prepared.launch().map_or(0, |_| prepared.bytes()),
+            Roof::Kernel(prepared) => {
+                let launched = prepared.launch().and_then(|_| prepared.wait());
+                launched.map_or(0, |()| prepared.bytes())
+            }
             Roof::System(from, to) => {
                 to.copy_from_slice(from);
                 2 * std::hint::black_box(&*to).len()
@@ -299,7 +295,7 @@ impl Row {
     }
 
     fn json(&self) -> Value {
-        let Contender { traffic, operators, peak, launches, fallen_back, tally, .. } = &self.contender;
+        let Contender { traffic, peak, launches, fallen_back, tally, .. } = &self.contender;
         json!({
             "name": self.name,
             "time_s": middle(self.time),
@@ -309,7 +305,6 @@ impl Row {
             "bytes_made": traffic.made,
             "peak_bytes": peak,
             "operators": traffic.operators,
-            "times": operators.json(),
             "kernels_launched": launches,
             "groups_fallen_back": fallen_back,
             "pointwise_outside": tally.outside.len(),
@@ -369,13 +364,21 @@ fn take_turns(
         for contender in &mut *two {
             let mut machine = machine(&contender.graph, &contender.env, contender.backend.as_ref());
             let inputs = copied(&fitting(&contender.graph, inputs));
+            if let Some(backend) = &contender.backend {
+                backend.place(&inputs);
+                backend.wait();
+            }
             let begin = Instant::now();
             let ran = machine.run(inputs);
+            contender.backend.iter().for_each(CpuBackend::wait);
             let time = begin.elapsed().as_secs_f64();
             ran.map_err(|stop| Error::new(Kind::Refused, format!("{}: {stop}", path.display())))?;
             contender.times.push(time);
         }
         roofs.push(roof.rate());
+    }
+    for backend in two.iter().filter_map(|contender| contender.backend.as_ref()) {
+        processor::refuse_findings(backend)?;
     }
     Ok(roofs)
 }

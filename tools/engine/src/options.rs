@@ -61,8 +61,6 @@ pub struct Checks {
     pub assert_finite: bool,
     /// Reports the result of each node.
     pub steps: bool,
-    /// Measures the time of each operator.
-    pub times: bool,
     /// Maximum number of nodes.
     pub max_steps: Option<u64>,
     /// Time limit in seconds; a started operator is completed.
@@ -103,6 +101,8 @@ pub struct BackendOptions {
     pub threads: Option<u32>,
     /// How kernels are scheduled, where it is not as usual.
     pub plans: Option<Arc<PlanFile>>,
+    /// The number of the GPU.
+    pub device: Option<u32>,
 }
 
 /// Samples and tolerances of a comparison.

@@ -2,7 +2,6 @@
 
 use crate::Workspace;
 use crate::error::{Error, Kind, refuse};
-use crate::operator_times::OperatorTimes;
 use crate::options::BackendOptions;
 use jitopt_core::runtime::cuda_libraries::{self, DRIVER_VARIABLE, DeviceFacts, Found, NVRTC_VARIABLE};
 use jitopt_core::runtime::{CpuBackend, Engine, Settings};
@@ -31,7 +30,13 @@ impl Machine {
     /// The backends that need something, and have it.
     pub fn backends(&self) -> impl Iterator<Item = &'static str> {
         let has_compiler = self.compiler.is_ok();
-        Engine::names().filter(move |&(_, engine)| engine.compiles() && has_compiler).map(|(name, _)| name)
+        let has_device = self.nvrtc.is_ok() && self.devices.is_ok();
+        let runs = move |engine| match engine {
+            Engine::Device => has_device,
+            Engine::Nests => false,
+            _ => has_compiler,
+        };
+        Engine::names().filter(move |row| runs(row.1)).map(|(name, _)| name)
     }
 }
 
@@ -61,7 +66,10 @@ pub(crate) fn in_environment(args: &BackendOptions, env: &BTreeMap<String, Strin
     let cache = (!args.no_cache).then(|| cache_folder(variable)).flatten();
     let (compiler, cc, threads) = (variable("JITOPT_CC"), variable("CC"), args.threads.map(|n| n as usize));
     let plans = args.plans.clone();
-    let settings = |engine| Settings { compiler, cc, cache, threads, plans, engine, ..Settings::default() };
+    let (driver, nvrtc) = (variable(DRIVER_VARIABLE), variable(NVRTC_VARIABLE));
+    let device = args.device.unwrap_or(0);
+    let settings =
+        |engine| Settings { compiler, cc, cache, threads, plans, engine, driver, nvrtc, device, ..Settings::default() };
     args.engine.map(|engine| CpuBackend::new(settings(engine)))
 }
 
@@ -85,6 +93,9 @@ pub(crate) fn refuse_plans(backend: Option<&CpuBackend>, workspace: &mut Workspa
 /// Names the flag, and why it has no effect.
 pub fn refuse_idle(args: &BackendOptions) -> Result<(), Error> {
     match args {
+        BackendOptions { engine, device: Some(_), .. } if *engine != Some(Engine::Device) => {
+            refuse("--device: it selects a GPU; add --backend=cuda")
+        }
         BackendOptions { engine: Some(Engine::Nests), no_cache: true, .. } => {
             refuse("--no-cache: nothing is compiled with --backend=nest")
         }
@@ -92,7 +103,7 @@ pub fn refuse_idle(args: &BackendOptions) -> Result<(), Error> {
             refuse("--threads: nests are executed by one thread")
         }
         BackendOptions { engine: Some(engine), threads: Some(_), .. } if !engine.has_workers() => {
-            refuse("--threads: blocks of threads are emulated by one thread")
+            refuse("--threads: blocks of threads have as many as their plans say")
         }
         BackendOptions { engine: Some(_), .. } => Ok(()),
         BackendOptions { no_cache: true, .. } => refuse("--no-cache: kernels are only compiled with --backend=cpu"),
@@ -117,6 +128,9 @@ fn cache_folder(variable: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
 /// # Errors
 /// What was wrong, with the IR lines.
 pub fn refuse_findings(backend: &CpuBackend) -> Result<(), Error> {
+    if let Some(why) = backend.failure() {
+        return Err(Error::new(Kind::Refused, format!("--backend={}: {why}", backend.name())));
+    }
     match &backend.findings()[..] {
         [] => Ok(()),
         all => Err(Error::new(Kind::Bug, format!("--backend={}: {}", backend.name(), all.join("\n  ")))),
@@ -133,12 +147,11 @@ pub(crate) fn tell_of_groups(backend: Option<&CpuBackend>, workspace: &mut Works
     }
 }
 
-/// Prints the counters, and the times of operators.
+/// Prints the counters.
 pub fn tell_of_counts(
     backend: Option<&CpuBackend>,
     stats: Option<&str>,
     mut counted: BTreeMap<String, u64>,
-    times: Option<&OperatorTimes>,
     workspace: &mut Workspace<'_>,
 ) {
     if let Some(backend) = backend {
@@ -152,28 +165,25 @@ pub fn tell_of_counts(
             ("units-compiled", counts.units),
             ("plans-made", counts.planned),
         ];
+        let traffic = backend.traffic().map_or(Vec::new(), |traffic| {
+            vec![
+                ("copies-to-device", traffic.copied_to),
+                ("copies-from-device", traffic.copied_from),
+                ("bytes-to-device", traffic.bytes_to),
+                ("bytes-from-device", traffic.bytes_from),
+            ]
+        });
+        counted.extend(traffic.into_iter().map(|(name, n)| (name.to_owned(), n)));
         counted.extend(named.map(|(name, n)| (name.to_owned(), n)));
     }
     let Some(format) = stats else { return };
     let text = match format {
-        "json" => counts_as_json(&counted, times).to_string(),
-        _ => {
-            let counts: String = counted.iter().map(|(name, n)| format!("{n:>10} {name}\n")).collect();
-            counts + &times.map(OperatorTimes::table).unwrap_or_default()
-        }
+        "json" => serde_json::json!(counted).to_string(),
+        _ => counted.iter().map(|(name, n)| format!("{n:>10} {name}\n")).collect(),
     };
     if !text.is_empty() {
         workspace.say(text);
     }
-}
-
-/// The counters, and the times of operators under a name that no counter has.
-fn counts_as_json(counted: &BTreeMap<String, u64>, times: Option<&OperatorTimes>) -> serde_json::Value {
-    let mut all = serde_json::json!(counted);
-    if let Some(times) = times {
-        all["operators"] = times.json();
-    }
-    all
 }
 
 /// Reports how many kernels ran: without any, a validation does not cover kernels.

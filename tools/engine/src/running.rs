@@ -7,8 +7,7 @@ use crate::given_values::{self, Given};
 use crate::gradient_run::{self, GradientRun, nested_in, num_leaves};
 use crate::named_values::Except;
 use crate::observing::VerifyEach;
-use crate::onlooker::{End, Onlooker};
-use crate::operator_times::OperatorTimes;
+use crate::onlooker::Onlooker;
 use crate::options::RunOptions;
 use crate::program::Program;
 use crate::verdicts::{self, Compared, Expectations};
@@ -25,6 +24,7 @@ use jitopt_core::runtime::CpuBackend;
 use jitopt_core::tensor::Precision;
 use jitopt_core::text::ParseOptions;
 use jitopt_core::types::{Type, TypeKind};
+use jitopt_judge::tracing::leaves;
 use jitopt_passes::differentiate::function_graph;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -48,8 +48,6 @@ pub struct Ran<'o> {
     pub all_given: bool,
     /// The counters of the passes.
     pub stats: BTreeMap<String, u64>,
-    /// The times of operators, if they were requested.
-    pub times: Option<OperatorTimes>,
     /// The backend of fusion groups, with its counters.
     pub backend: Option<CpuBackend>,
     options: &'o RunOptions,
@@ -102,19 +100,18 @@ impl<'o> Run<'o> {
         // Recording starts only now: generating inputs runs the graph.
         profiles::begin(args, graph, &env)?;
         env.departures.replace(args.checks.trace_bailouts.then(Vec::new));
-        let mut times = None;
-        let watched = (&mut expectations, &mut times);
-        let ran = watched_run(args, graph, &env, inputs, watched, backend.as_ref(), workspace);
+        let ran = watched_run(args, graph, &env, inputs, &mut expectations, backend.as_ref(), workspace);
         let ran = ran.map(Ok).or_else(|stopped| stopped.into_stop().map(Err))?;
         expectations.note_params(graph, held);
         for departure in env.departures.take().into_iter().flatten() {
             workspace.say(format!("bailout: {departure}"));
         }
         tell_side_effects(&env, workspace);
+        bring_back(&ran);
         processor::refuse_plans(backend.as_ref(), workspace)?;
         processor::tell_of_groups(backend.as_ref(), workspace);
         let results = ran.map(|results| in_tuples(&types, results));
-        Ok(Ran { results, all_given, stats, times, backend, options: args, given: self.given, env, expectations })
+        Ok(Ran { results, all_given, stats, backend, options: args, given: self.given, env, expectations })
     }
 
     /// Differentiates the graph, and runs its forward and its backward graph.
@@ -283,7 +280,7 @@ fn watched_run(
     graph: &Graph,
     env: &Environment,
     inputs: Vec<IValue>,
-    (expectations, times): (&mut Expectations, &mut Option<OperatorTimes>),
+    expectations: &mut Expectations,
     backend: Option<&CpuBackend>,
     workspace: &mut Workspace<'_>,
 ) -> Result<Vec<IValue>, Stopped> {
@@ -298,9 +295,8 @@ fn watched_run(
         machine = machine.backed_by(backend);
     }
     let ran = machine.run(inputs);
-    let End { unreached, seen, times: measured } = onlooker.end();
+    let (unreached, seen) = onlooker.end();
     expectations.found = seen;
-    *times = measured;
     if ran.is_ok() {
         unreached.iter().for_each(|name| workspace.warn(format!("--replay %{name}: the run did not reach it")));
     }
@@ -324,5 +320,12 @@ pub(crate) fn tell_side_effects(env: &Environment, workspace: &mut Workspace<'_>
             if matches!(ty.kind(), TypeKind::List(_)) { "an empty list".to_owned() } else { ty.to_string() };
         let value = bindings.get(name).map_or(otherwise, verdicts::summary);
         workspace.note(format!("{} is generated: {value}", spelled(name)));
+    }
+}
+
+/// Copies what a device still has to main memory: a failure must not come after results are written.
+fn bring_back(ran: &Result<Vec<IValue>, Stop>) {
+    for value in ran.iter().flatten().flat_map(leaves) {
+        value.tensor().into_iter().for_each(|tensor| drop(tensor.storage().read()));
     }
 }

@@ -217,6 +217,7 @@ impl<'a> Bench<'a> {
             no_cache: false,
             threads: self.measurement.threads.or(Some(1)),
             plans: Some(Arc::new(plans)),
+            device: None,
         };
         let Some(backend) = processor::backend(&options, workspace) else {
             return Err(Error::new(Kind::Refused, "there is no backend `cpu`".to_owned()));

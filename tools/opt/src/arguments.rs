@@ -484,7 +484,7 @@ pub(crate) struct RunSemantics {
     /// name are scheduled as usual; a plan that is not legal is refused
     #[arg(long, value_name = "FILE")]
     pub(crate) plan: Option<PathBuf>,
-    /// Print the counters, and the time, bytes and rate of each operator and kernel
+    /// Print the counters
     #[arg(long, value_name = "FORMAT", num_args = 0..=1, require_equals = true, default_missing_value = "table")]
     #[arg(value_parser = PossibleValuesParser::new(["table", "json"]))]
     pub(crate) stats: Option<String>,
@@ -500,14 +500,18 @@ fn machines() -> PossibleValuesParser {
 pub(crate) struct BackendArgs {
     /// Backend for fusion groups: the interpreter, kernels compiled from C, the loops of kernels
     /// executed without a compiler, or kernels in CUDA whose blocks of threads the processor
-    /// emulates, with each access of memory checked or without. JITOPT_CC or CC names the compiler,
-    /// JITOPT_CACHE the directory of compiled kernels
+    /// emulates, with each access of memory checked or without, or a GPU runs. JITOPT_CC or CC names
+    /// the compiler, JITOPT_NVRTC and JITOPT_CUDA_DRIVER the libraries of CUDA, JITOPT_CACHE the
+    /// directory of compiled kernels
     #[arg(long, value_name = "WHO", default_value = "interp", require_equals = true)]
-    #[arg(value_parser = PossibleValuesParser::new(["interp", "cpu", "nest", "cuda-emulated", "cuda-checked"]))]
+    #[arg(value_parser = PossibleValuesParser::new(["interp", "cpu", "nest", "cuda-emulated", "cuda-checked", "cuda"]))]
     pub(crate) backend: String,
     /// Neither read nor write the cache of compiled kernels
     #[arg(long)]
     pub(crate) no_cache: bool,
+    /// GPU of --backend=cuda [default: 0]
+    #[arg(long, value_name = "N")]
+    pub(crate) device: Option<u32>,
     /// Threads per kernel [default: the number of processors]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) threads: Option<u32>,
@@ -738,13 +742,16 @@ pub(crate) struct BenchArgs {
     /// Print JSON instead of tables
     #[arg(long)]
     pub(crate) json: bool,
-    /// Backend for fusion groups: kernels compiled from C, or the interpreter
+    /// Backend for fusion groups: kernels compiled from C, kernels of a GPU, or the interpreter
     #[arg(long, value_name = "WHO", default_value = "cpu", require_equals = true)]
-    #[arg(value_parser = PossibleValuesParser::new(["interp", "cpu"]))]
+    #[arg(value_parser = PossibleValuesParser::new(["interp", "cpu", "cuda"]))]
     pub(crate) backend: String,
     /// Neither read nor write the cache of compiled kernels
     #[arg(long)]
     pub(crate) no_cache: bool,
+    /// GPU of --backend=cuda [default: 0]
+    #[arg(long, value_name = "N")]
+    pub(crate) device: Option<u32>,
     /// Input tensors: a safetensors, .npz or .npy file
     #[arg(long, value_name = "FILE")]
     pub(crate) inputs: Option<PathBuf>,

@@ -221,8 +221,7 @@ fn one(args: &RunArgs, world: &mut World<'_>) -> Result<i32, Error> {
     let ended = ended.map_err(|stop| stopped(&path, &stop, ran.all_given, world));
     let stats = std::mem::take(&mut ran.stats);
     let format = args.semantics.stats.as_deref();
-    let times = ran.times.as_ref();
-    processor::tell_of_counts(ran.backend.as_ref(), format, stats, times, &mut world.workspace());
+    processor::tell_of_counts(ran.backend.as_ref(), format, stats, &mut world.workspace());
     let results = match ended {
         Ok(results) => results,
         Err(code) => return Ok(code),
@@ -300,8 +299,7 @@ fn finish_gradients(
     if ran.is_derived {
         let stats = std::mem::take(&mut ran.stats);
         let format = args.semantics.stats.as_deref();
-        let times = format.is_some().then_some(&ran.times);
-        processor::tell_of_counts(ran.backend.as_ref(), format, stats, times, &mut world.workspace());
+        processor::tell_of_counts(ran.backend.as_ref(), format, stats, &mut world.workspace());
     }
     let whole = match ended {
         Ok(whole) => whole,

@@ -68,7 +68,6 @@ impl RunArgs {
                 atol: checks.atol,
                 assert_finite: checks.assert_finite,
                 steps: checks.steps,
-                times: self.semantics.stats.is_some(),
                 max_steps: checks.max_steps,
                 timeout: checks.timeout,
                 trace_bailouts: checks.trace_bailouts,
@@ -99,6 +98,7 @@ impl BackendArgs {
             no_cache: self.no_cache,
             threads: self.threads,
             plans: None,
+            device: self.device,
         }
     }
 }
@@ -142,6 +142,7 @@ impl BenchArgs {
             no_cache: self.no_cache,
             threads: self.threads,
             plans: None,
+            device: self.device,
         }
     }
 

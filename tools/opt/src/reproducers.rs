@@ -97,6 +97,7 @@ pub(crate) fn of_backend(args: &BackendArgs) -> String {
         flags.0 += &format!(" --backend={}", args.backend);
         flags.set("no-cache", args.no_cache);
         flags.each("threads", args.threads.as_slice());
+        flags.each("device", args.device.as_slice());
     }
     flags.0
 }

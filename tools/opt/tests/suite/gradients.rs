@@ -75,6 +75,7 @@ impl Case<'_> {
             no_cache: true,
             threads: Some(1),
             plans: None,
+            device: None,
         };
         let semantics = Semantics { f64, torch, backend, ..Semantics::default() };
         let options = RunOptions { semantics, ..RunOptions::default() };

@@ -1,0 +1,88 @@
+//! NVRTC: compiles units of kernels to machine code for one architecture.
+//!
+//! To machine code and not to PTX, which drivers older than NVRTC refuse.
+
+#![allow(unsafe_code, reason = "NVRTC is called; each block gives the reason why that is sound")]
+
+use super::cuda_libraries::Found;
+use cudarc::nvrtc::result::{NvrtcError, compile_program, create_program, destroy_program, get_program_log};
+use cudarc::nvrtc::sys::{nvrtcGetCUBIN, nvrtcGetCUBINSize, nvrtcProgram, nvrtcResult};
+use std::ffi::CString;
+
+/// Multiplications and additions are contracted where the text says so, and nowhere else; functions
+/// without a qualifier are for GPUs.
+const OPTIONS: [&str; 2] = ["--fmad=false", "-default-device"];
+/// Lines of the compiler's messages that are shown.
+const MOST_LINES: usize = 12;
+
+/// NVRTC, for an architecture.
+#[derive(Debug)]
+pub(super) struct CudaCompiler {
+    architecture: String,
+    version: (i32, i32),
+    driver: (i32, i32),
+}
+
+/// Gives a program back.
+struct Program(nvrtcProgram);
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // SAFETY: NVRTC made it, and this is its only owner.
+        let _ = unsafe { destroy_program(self.0) };
+    }
+}
+
+impl CudaCompiler {
+    pub(super) fn new((found, driver): (&Found, &Found), (major, minor): (i32, i32)) -> CudaCompiler {
+        CudaCompiler { architecture: format!("sm_{major}{minor}"), version: found.version, driver: driver.version }
+    }
+
+    /// Distinguishes its output from that of other versions, architectures and options.
+    pub(super) fn identity(&self) -> String {
+        format!("NVRTC {:?} {} {OPTIONS:?}", self.version, self.architecture)
+    }
+
+    /// The versions of driver and compiler, for failures: a driver may be too old for the code.
+    pub(super) fn versions(&self) -> String {
+        let ((major, minor), (for_major, for_minor)) = (self.version, self.driver);
+        format!("NVRTC is of CUDA {major}.{minor}, the driver for {for_major}.{for_minor} and older")
+    }
+
+    /// The machine code of a unit.
+    ///
+    /// # Errors
+    /// What NVRTC says.
+    pub(super) fn compile(&self, text: &str) -> Result<Vec<u8>, String> {
+        let failed = |error: NvrtcError| format!("NVRTC for {}: {error}", self.architecture);
+        let text = CString::new(text).map_err(|error| error.to_string())?;
+        let program = Program(create_program(&text, Some(c"kernels.cu")).map_err(failed)?);
+        let options: Vec<String> = [format!("--gpu-architecture={}", self.architecture)]
+            .into_iter()
+            .chain(OPTIONS.map(str::to_owned))
+            .collect();
+        // SAFETY: the program was made above.
+        if let Err(error) = unsafe { compile_program(program.0, &options) } {
+            return Err(failed(error) + &messages(&program, error));
+        }
+        let mut bytes = 0;
+        // SAFETY: the program is compiled; the function writes one number.
+        unsafe { nvrtcGetCUBINSize(program.0, &mut bytes) }.result().map_err(failed)?;
+        let mut image = vec![0_u8; bytes];
+        // SAFETY: as above; it writes as many bytes as it said.
+        unsafe { nvrtcGetCUBIN(program.0, image.as_mut_ptr().cast()) }.result().map_err(failed)?;
+        Ok(image)
+    }
+}
+
+/// What the compiler says about a text that it refuses.
+fn messages(program: &Program, error: NvrtcError) -> String {
+    if error.0 != nvrtcResult::NVRTC_ERROR_COMPILATION {
+        return String::new();
+    }
+    // SAFETY: the program lives.
+    let log = unsafe { get_program_log(program.0) }.unwrap_or_default();
+    let bytes: Vec<u8> = log.iter().map(|&c| c as u8).take_while(|&c| c != 0).collect();
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    text.lines().take(MOST_LINES).fold(String::new(), |all, line| all + "\n  " + line)
+}

@@ -1,0 +1,137 @@
+//! Launches of compiled kernels on a GPU.
+//!
+//! Tensors stay there: an operand is copied to the device once, and a result is copied back when
+//! somebody reads it, see [`crate::tensor::elsewhere`].
+//!
+//! ```text
+//! %b = prim::FusionGroup_0(%a)     copies %a to the device
+//! %c = prim::FusionGroup_1(%b)     copies nothing
+//! %d = aten::mm(%c, %c)            copies %c from the device, the interpreter runs the product
+//! ```
+
+#![allow(unsafe_code, reason = "launches and copies; each block gives the reason why that is sound")]
+
+use super::cuda_device::{Device, DeviceMemory, Function, Module};
+use super::device_launch::DeviceLaunch;
+use super::emulated_launch::{Operands, blocks_of, place, total_launch};
+use super::geometry::Geometry;
+use super::partial_sums::PartialSums;
+use crate::codegen::kernel::Kernel;
+use crate::codegen::kernel_plan::{Grid, RowsBy};
+use crate::interpreter::IValue;
+use crate::tensor::buffer::{Buffer, with_elements};
+use crate::tensor::elsewhere::Elsewhere;
+use crate::tensor::{Tensor, layout};
+use std::any::Any;
+use std::rc::Rc;
+
+/// A kernel of a GPU.
+#[derive(Debug)]
+pub struct DeviceKernel {
+    pub(super) module: Rc<Module>,
+    pub(super) function: Function,
+    /// Those that add up the partial sums of column reductions, by their stores.
+    pub(super) totals: Vec<(usize, Function)>,
+    pub(super) grid: Grid,
+}
+
+impl Elsewhere for DeviceMemory {
+    fn fetch(&self, into: &mut Buffer, from: usize) {
+        let to = with_elements!(into, elements => elements[from..].as_mut_ptr().cast::<u8>());
+        // SAFETY: the buffer was made for as many elements as this memory has, from that one on, and
+        // is borrowed. Kernels write values of the elements' type, 0 or 1 where that is `bool`. A
+        // failure leaves zeros; the device keeps it, and the run ends with it.
+        if let Err(why) = unsafe { self.download(to) } {
+            self.device().fail(why);
+        }
+    }
+
+    fn as_any(self: Rc<Self>) -> Rc<dyn Any> {
+        self
+    }
+}
+
+/// The memory of a tensor's storage on a device, copied there if it is not there yet.
+pub(super) fn on_device(tensor: &Tensor, device: &Rc<Device>) -> Result<Rc<DeviceMemory>, String> {
+    let storage = tensor.storage();
+    let there = storage.elsewhere().and_then(|memory| memory.as_any().downcast::<DeviceMemory>().ok());
+    if let Some(memory) = there.filter(|memory| memory.is_on(device)) {
+        return Ok(memory);
+    }
+    let (buffer, known) = (storage.read(), storage.known());
+    let memory = Rc::new(device.allocate((known.len() * buffer.element_size()).max(1))?);
+    if !known.is_empty() {
+        let from = with_elements!(&*buffer, elements => elements[known.clone()].as_ptr().cast::<u8>());
+        // SAFETY: the buffer is borrowed, and has these elements.
+        unsafe { memory.upload(from)? };
+    }
+    drop(buffer);
+    storage.keep_elsewhere(memory.clone(), false);
+    Ok(memory)
+}
+
+impl DeviceKernel {
+    /// Launches it. Returns the memory of each result.
+    ///
+    /// # Errors
+    /// The device has no memory left, or has failed; why it could not be launched so.
+    pub(super) fn launch(
+        &self,
+        kernel: &Kernel,
+        geometry: &Geometry,
+        operands: &[IValue],
+        (floats, integers): (&[f64], &[i64]),
+    ) -> Result<Vec<Rc<DeviceMemory>>, String> {
+        let device = self.module.device();
+        let mut data: Vec<(usize, usize)> = Vec::new();
+        // Until the end of this function; what is freed then is used again later on the stream.
+        let mut held = Vec::new();
+        for (load, &offset) in kernel.loads.iter().zip(&geometry.offsets) {
+            let tensor = operands[load.operand].tensor().ok_or("an operand is not a tensor")?;
+            let (known, reach) = (tensor.storage().known(), geometry.reaches[load.operand]);
+            if tensor.storage().dtype() != load.dtype || reach > 0 && known.end < tensor.offset() + reach {
+                return Err(format!("the memory of an operand does not match its type {}", load.dtype.name()));
+            }
+            let memory = on_device(tensor, device)?;
+            let begin = (tensor.offset() + offset).saturating_sub(known.start) * load.dtype.size();
+            data.push((memory.address() + begin, reach.saturating_sub(offset)));
+            held.push(memory);
+        }
+        let mut results = Vec::new();
+        for (made, (shape, _)) in kernel.made.iter().zip(&geometry.made) {
+            results.push(Rc::new(device.allocate((layout::numel(shape) * made.dtype.size()).max(1))?));
+        }
+        for (store, &offset) in kernel.stores.iter().zip(&geometry.offsets[kernel.loads.len()..]) {
+            let begin = offset * kernel.made[store.tensor].dtype.size();
+            let elements = layout::numel(&geometry.made[store.tensor].0) - offset;
+            data.push((results[store.tensor].address() + begin, elements));
+        }
+        let mut launch = Operands { data: &data, floats, integers }.launch(geometry)?;
+        let sums = PartialSums::of(kernel, geometry, self.grid)?;
+        let blocks = blocks_of(&launch, self.grid, self.grid.rows);
+        let blocks = sums.iter().map(PartialSums::most_blocks).fold(blocks, i64::min);
+        let mut partial = Vec::new();
+        for sums in &sums {
+            let elements = (sums.elements * sums.copies * blocks) as usize;
+            let memory = device.allocate((elements * size_of::<f64>()).max(1))?;
+            memory.clear()?;
+            place(sums, (memory.address(), elements), &mut launch)?;
+            partial.push((memory, elements));
+        }
+        self.enter(self.function, blocks, &launch)?;
+        for (sums, (memory, elements)) in sums.iter().zip(&partial) {
+            let launch = total_launch(sums, (memory.address(), *elements), data[sums.access].0);
+            let total = self.totals.iter().find(|total| total.0 == sums.store).ok_or("a sum has no second launch")?;
+            self.enter(total.1, blocks_of(&launch, self.grid, RowsBy::Thread), &launch)?;
+        }
+        Ok(results)
+    }
+
+    fn enter(&self, function: Function, blocks: i64, launch: &DeviceLaunch) -> Result<(), String> {
+        // SAFETY: as for compiled kernels, see `launching.rs`: the text is of the same kernel, and
+        // its accesses are within the memory that `geometry` was checked against. The module is
+        // loaded, and unloading it waits for its kernels. Memory that is dropped before the launch
+        // is done goes to the pool, whose next user comes later on the stream.
+        unsafe { self.module.device().launch(function, (blocks, self.grid.threads), launch) }
+    }
+}

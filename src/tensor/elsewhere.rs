@@ -1,0 +1,25 @@
+//! Copies of memory elsewhere, on a device: a tensor that a kernel of a device made is copied to
+//! main memory when somebody reads it, and not at all if only kernels do.
+
+use super::buffer::Buffer;
+use std::any::Any;
+use std::fmt::Debug;
+use std::rc::Rc;
+
+/// Memory of a device with the elements that programs see of a [`super::storage::Storage`].
+pub trait Elsewhere: Debug {
+    /// Copies it to main memory, from an element on. A failure leaves the elements as they are; the
+    /// device keeps it.
+    fn fetch(&self, into: &mut Buffer, from: usize);
+
+    /// For the device that made it.
+    fn as_any(self: Rc<Self>) -> Rc<dyn Any>;
+}
+
+/// What a memory has elsewhere.
+#[derive(Clone, Debug)]
+pub(super) struct Twin {
+    pub(super) memory: Rc<dyn Elsewhere>,
+    /// Whether main memory has not been written yet.
+    pub(super) is_newer: bool,
+}

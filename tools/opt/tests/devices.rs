@@ -1,0 +1,210 @@
+//! `--backend=cuda` without a GPU: the calls of CUDA are answered by `tools/cuda/fake_driver.c`,
+//! which the system's C compiler compiles, as it does the kernels.
+//!
+//! The fake does its work late, counts what is called and what is left, and fails where it is told
+//! to. The tool runs as a program, since a process opens a driver once.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// A pointwise group, softmax of its rows, and sums over rows and columns.
+const GRAPH: &str = "graph(%x : Float(*, *), %y : Float(*, *)):
+  %a : Tensor = prim::FusionGroup_0(%x, %y)
+  %b : Tensor = prim::FusionGroup_1(%a)
+  %c : Tensor = prim::FusionGroup_2(%b)
+  return (%b, %c)
+with prim::FusionGroup_0 = graph(%x : Float(*, *), %y : Float(*, *)):
+  %s : Tensor = aten::sigmoid(%x)
+  %m : Tensor = aten::mul(%s, %y)
+  return (%m)
+with prim::FusionGroup_1 = graph(%x : Float(*, *)):
+  %none : None = prim::Constant()
+  %dim : int = prim::Constant[value=1]()
+  %m : Tensor = aten::softmax(%x, %dim, %none)
+  return (%m)
+with prim::FusionGroup_2 = graph(%x : Float(*, *)):
+  %none : None = prim::Constant()
+  %no : bool = prim::Constant[value=0]()
+  %outer : int[] = prim::Constant[value=[0]]()
+  %t : Tensor = aten::tanh(%x)
+  %m : Tensor = aten::sum(%t, %outer, %no, %none)
+  return (%m)
+";
+
+/// A group that runs a thousand times.
+const LOOP: &str = "graph(%x : Float(*, *)):
+  %n : int = prim::Constant[value=1000]()
+  %yes : bool = prim::Constant[value=1]()
+  %r : Tensor = prim::Loop(%n, %yes, %x)
+    block0(%i : int, %c : Tensor):
+      %d : Tensor = prim::FusionGroup_0(%c)
+      -> (%yes, %d)
+  return (%r)
+with prim::FusionGroup_0 = graph(%x : Float(*, *)):
+  %s : Tensor = aten::sigmoid(%x)
+  %m : Tensor = aten::mul(%s, %x)
+  return (%m)
+";
+
+/// Folders of this test program.
+fn folder() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("devices-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("there is a folder");
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository");
+        let emulation = format!("-DEMULATION=\"{}\"", root.join("src/runtime/emulation.c").display());
+        for (name, flag) in [("libcuda.so", "-DDRIVER"), ("libnvrtc.so", "-DNVRTC")] {
+            let mut cc = Command::new("cc");
+            cc.args(["-std=gnu11", "-O1", "-Wall", "-Werror", "-shared", "-fPIC", flag]);
+            cc.arg(&emulation);
+            cc.arg(format!("-Wl,-soname,{name}")).arg("-o").arg(folder.join(name));
+            let built = cc.arg(root.join("tools/cuda/fake_driver.c")).status().expect("there is a C compiler");
+            assert!(built.success(), "{name} is not built");
+        }
+        std::fs::write(folder.join("graph.ir"), GRAPH).expect("it is written");
+        std::fs::write(folder.join("loop.ir"), LOOP).expect("it is written");
+        folder
+    })
+}
+
+/// What a run of the tool did.
+struct Ran {
+    code: i32,
+    out: String,
+    err: String,
+    /// `called cuMemAlloc_v2`, `left modules`: how many.
+    report: BTreeMap<String, u64>,
+}
+
+impl Ran {
+    fn count(&self, what: &str) -> u64 {
+        self.report.get(what).copied().unwrap_or(0)
+    }
+
+    fn left(&self) -> Vec<(&String, &u64)> {
+        self.report.iter().filter(|(what, n)| what.starts_with("left") && **n > 0).collect()
+    }
+}
+
+/// Runs the tool with the fake driver; `arguments` are words without spaces.
+fn jitopt(arguments: &str, variables: &[(&str, &str)]) -> Ran {
+    static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+    let n = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let report = folder().join(format!("report-{n}"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_jitopt"));
+    command.args(arguments.split_whitespace()).current_dir(folder());
+    command.env("JITOPT_CUDA_DRIVER", folder().join("libcuda.so"));
+    command.env("JITOPT_NVRTC", folder().join("libnvrtc.so"));
+    command.env("FAKE_CUDA_REPORT", &report).envs(variables.iter().copied());
+    let ran = command.output().expect("it runs");
+    let told = std::fs::read_to_string(&report).unwrap_or_default();
+    let counts = told.lines().filter_map(|line| {
+        let (what, n) = line.rsplit_once(' ')?;
+        Some((what.to_owned(), n.parse().ok()?))
+    });
+    Ran {
+        code: ran.status.code().unwrap_or(-1),
+        out: String::from_utf8_lossy(&ran.stdout).into_owned(),
+        err: String::from_utf8_lossy(&ran.stderr).into_owned(),
+        report: counts.collect(),
+    }
+}
+
+const RUN: &str = "run graph.ir --seed 3 --shape %x=5,1000 --shape %y=5,1000 --backend=cuda --no-cache --stats";
+
+#[test]
+fn results_are_those_of_the_interpreter() {
+    for seed in ["0", "1", "2"] {
+        let ran = jitopt("validate graph.ir --backend=cuda --no-cache", &[("FAKE_CUDA_SEED", seed)]);
+        assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+        assert!(ran.count("called cuLaunchKernel") > 0, "{}", ran.err);
+        assert_eq!(ran.left(), [], "{}", ran.err);
+    }
+}
+
+#[test]
+fn tensors_stay_on_the_device_between_groups() {
+    let ran = jitopt(RUN, &[]);
+    assert_eq!((ran.code, ran.left()), (0, vec![]), "{}{}", ran.out, ran.err);
+    let told = |what: &str| ran.err.lines().find(|line| line.ends_with(what)).map(|line| line.trim().to_owned());
+    assert_eq!(told(" kernels-launched").as_deref(), Some("3 kernels-launched"), "{}", ran.err);
+    // The two inputs, and the two results.
+    assert_eq!(told("copies-to-device").as_deref(), Some("2 copies-to-device"), "{}", ran.err);
+    assert_eq!(told("copies-from-device").as_deref(), Some("2 copies-from-device"), "{}", ran.err);
+}
+
+#[test]
+fn shapes_of_one_graph_compile_once() {
+    let mut compiled = 0;
+    let cache = folder().join("kept");
+    let cache = cache.to_str().expect("a name");
+    for n in 0..20 {
+        let sizes = format!("{},{}", 2 + n % 5, 300 + 17 * n);
+        let run = format!("run graph.ir --seed 1 --shape %x={sizes} --shape %y={sizes} --backend=cuda");
+        let ran = jitopt(&run, &[("JITOPT_CACHE", cache)]);
+        assert_eq!((ran.code, ran.left()), (0, vec![]), "{}", ran.err);
+        compiled += ran.count("called nvrtcCompileProgram");
+    }
+    assert_eq!(compiled, 1);
+}
+
+#[test]
+fn each_call_may_fail() {
+    let whole = jitopt(RUN, &[]);
+    let calls = whole.report.iter().filter_map(|(what, &n)| Some((what.strip_prefix("called ")?, n)));
+    let mut tried = 0;
+    for (name, n) in calls.flat_map(|(name, n)| [(name, 1), (name, n.div_ceil(2)), (name, n)]) {
+        let fail = format!("{name}:{n}");
+        let ran = jitopt(RUN, &[("FAKE_CUDA_FAIL", &fail)]);
+        assert!([0, 1].contains(&ran.code), "{fail}: {}{}", ran.code, ran.err);
+        // It ends with a message, or the interpreter runs a group with a warning, or a second try
+        // succeeds, or it is about what was given back at the end.
+        let falls_back = !ran.err.contains(" 0 groups-fallen-back");
+        let message = if ran.code == 1 { "error: --backend=cuda: " } else { " runs unfused: " };
+        assert_eq!(ran.code == 1 || falls_back, ran.err.contains(message), "{fail}: {}", ran.err);
+        assert_eq!(ran.left(), [], "{fail}: {}", ran.err);
+        tried += 1;
+    }
+    assert!(tried > 60, "{tried}");
+}
+
+#[test]
+fn what_is_missing_is_told() {
+    let cases: [(&[(&str, &str)], &str, &str); 8] = [
+        (&[("JITOPT_CUDA_DRIVER", "/nowhere")], "", "the CUDA driver: JITOPT_CUDA_DRIVER names /nowhere"),
+        (&[("JITOPT_NVRTC", "/nowhere")], "", "NVRTC: JITOPT_NVRTC names /nowhere"),
+        (&[("FAKE_CUDA_VERSION", "11030")], "", "is too old: it is for CUDA 11.3; install a driver"),
+        (&[("FAKE_CUDA_DEVICES", "0")], "", "does not start: no device (CUDA_ERROR_NO_DEVICE)"),
+        (&[], " --device 1", "--device=1: there is no such GPU, they are 0 to 0"),
+        (&[("FAKE_CUDA_MEMORY", "10000")], "", "out of memory (CUDA_ERROR_OUT_OF_MEMORY)"),
+        (&[("FAKE_CUDA_FAULT", "2")], "", "illegal address (CUDA_ERROR_ILLEGAL_ADDRESS)"),
+        (&[("FAKE_CUDA_CC", "kill -9 $$;")], "", "NVRTC_ERROR_INTERNAL_ERROR"),
+    ];
+    for (variables, flag, message) in cases {
+        let ran = jitopt(&format!("{RUN}{flag}"), variables);
+        assert!(ran.err.contains(message), "{variables:?}{flag}: {}", ran.err);
+        // A kernel that cannot be compiled or has no memory runs on the processor.
+        let goes_on = ["OUT_OF_MEMORY", "INTERNAL"].iter().any(|part| message.contains(part));
+        assert_eq!(ran.code, i32::from(!goes_on), "{variables:?}: {}", ran.err);
+        assert_eq!(ran.left(), [], "{variables:?}: {}", ran.err);
+        assert_eq!(goes_on, ran.err.contains("3 groups-fallen-back"), "{variables:?}: {}", ran.err);
+    }
+}
+
+#[test]
+fn a_thousand_launches_leave_nothing() {
+    let run = "run loop.ir --seed 3 --shape %x=3,40 --backend=cuda --no-cache";
+    let ran = jitopt(run, &[]);
+    assert_eq!((ran.code, ran.left()), (0, vec![]), "{}", ran.err);
+    assert_eq!(ran.count("called cuLaunchKernel"), 1000);
+    // Memory is used again.
+    assert!(ran.count("called cuMemAlloc_v2") < 10, "{:?}", ran.report);
+    for fault in [("FAKE_CUDA_FAULT", "700"), ("FAKE_CUDA_FAIL", "cuLaunchKernel:500:1")] {
+        let ran = jitopt(run, &[fault]);
+        assert_eq!(ran.left(), [], "{fault:?}: {}", ran.err);
+        assert_eq!(ran.code, i32::from(fault.0 == "FAKE_CUDA_FAULT"), "{fault:?}: {}", ran.err);
+    }
+}
