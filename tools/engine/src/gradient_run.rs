@@ -3,6 +3,7 @@
 use crate::error::{Error, Stopped, refuse};
 use crate::given_values::{Given, beside, read_tensors};
 use crate::onlooker::Onlooker;
+use crate::operator_times::OperatorTimes;
 use crate::options::RunOptions;
 use crate::running::{inputs, tell_side_effects, transform};
 use crate::verdicts::{self, Compared, Expectations};
@@ -24,6 +25,7 @@ use jitopt_judge::differentials::{Differentials, INFERENCE, PREPARATION, Reached
 use jitopt_judge::sharing::{Copier, copies};
 use jitopt_judge::tracing::{Traced, has_control_flow, holds_tensors, is_real, trace_wanting, with_leaves};
 use jitopt_judge::unguarding::{ungrouped, unguarded};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -38,6 +40,8 @@ struct Run<'a> {
     bound: BTreeMap<String, IValue>,
     /// The counters of the passes.
     stats: BTreeMap<String, u64>,
+    /// The times of operators of all runs.
+    times: RefCell<OperatorTimes>,
     /// Whether the passes differentiated the graph themselves and have transformed both results.
     is_whole: bool,
     /// Whether both graphs were derived.
@@ -119,6 +123,8 @@ pub struct GradientRun<'o> {
     pub is_derived: bool,
     /// The counters of the passes.
     pub stats: BTreeMap<String, u64>,
+    /// The times of operators, if they were requested.
+    pub times: OperatorTimes,
     /// The backend of fusion groups, with its counters.
     pub backend: Option<CpuBackend>,
     args: &'o RunOptions,
@@ -191,8 +197,8 @@ pub(crate) fn run<'o>(
     want_gradients(&graph, &inputs, &mut leaves)?;
     let backend = processor::backend(&args.semantics.backend, workspace);
     let bound = copied(&env.bindings.borrow(), env.precision);
-    let mut run =
-        Run { args, path, pipeline, backend, env, bound, stats: BTreeMap::new(), is_whole: false, is_derived: false };
+    let (stats, times) = Default::default();
+    let mut run = Run { args, path, pipeline, backend, env, bound, stats, times, is_whole: false, is_derived: false };
     let wanted = |leaf: &Leaf<'_>| leaf.value.tensor().is_some_and(is_real) && leaf.is_wanted;
     let (whole, gradients) = match run.all(graph, &inputs, &leaves, &given, workspace) {
         Ok((whole, gradients)) => (Ok(whole), gradients),
@@ -201,8 +207,9 @@ pub(crate) fn run<'o>(
     let found = leaves.iter().zip(gradients).filter(|(leaf, _)| wanted(leaf));
     let found = found.map(|(leaf, gradient)| (leaf.key.clone(), leaf.value.clone(), gradient)).collect();
     let Description { tolerance, outputs, .. } = given.description;
-    let Run { stats, backend, is_derived, .. } = run;
-    Ok(GradientRun { whole, all_given, is_derived, stats, backend, args, found, tolerance, outputs, expected })
+    let Run { stats, times, backend, is_derived, .. } = run;
+    let times = times.into_inner();
+    Ok(GradientRun { whole, all_given, is_derived, stats, times, backend, args, found, tolerance, outputs, expected })
 }
 
 /// Copies of bound contents; those that share memory still share it.
@@ -389,7 +396,10 @@ impl Run<'_> {
         if let Some(backend) = &self.backend {
             machine = machine.backed_by(backend);
         }
-        machine.run(inputs)
+        let ran = machine.run(inputs);
+        let times = onlooker.end().times.unwrap_or_default();
+        self.times.borrow_mut().add(&times);
+        ran
     }
 
     /// The results as the graph returns them, and a gradient for each leaf of the inputs.

@@ -6,6 +6,7 @@
 use crate::bindings::bindings;
 use crate::error::{Error, Kind};
 use crate::given_values::{self, Given};
+use crate::operator_times::OperatorTimes;
 use crate::options::RunOptions;
 use crate::paired::Middle;
 use crate::program::Program;
@@ -57,6 +58,8 @@ struct Contender {
     env: Environment,
     backend: Option<CpuBackend>,
     traffic: Traffic,
+    /// Where the time of one more run goes; the timed runs have no observer.
+    operators: OperatorTimes,
     peak: usize,
     /// Kernels that one run launches, and groups that the interpreter runs instead.
     launches: u64,
@@ -84,11 +87,12 @@ impl Contender {
         transform(path, &mut graph, pipeline, &env, bench.profile, false)?;
         let backend = processor::backend(&run.semantics.backend, workspace);
         let tally = Tally::of(&graph);
-        let (traffic, times) = (Traffic::default(), Vec::new());
-        Ok(Contender { graph, env, backend, traffic, peak: 0, launches: 0, fallen_back: 0, first: 0.0, tally, times })
+        let (traffic, operators, times) = Default::default();
+        let (peak, launches, fallen_back, first) = (0, 0, 0, 0.0);
+        Ok(Contender { graph, env, backend, traffic, operators, peak, launches, fallen_back, first, tally, times })
     }
 
-    /// Runs once to compile kernels, and once to count.
+    /// Runs once to compile kernels, once to count, and once to measure operators.
     fn warm_up(&mut self, path: &Path, inputs: &[IValue]) -> Result<Vec<IValue>, Error> {
         let stopped = |stop| Error::new(Kind::Refused, format!("{}: {stop}", path.display()));
         let begin = Instant::now();
@@ -103,7 +107,10 @@ impl Contender {
         let after = counts(&self.backend);
         self.peak = peak;
         (self.launches, self.fallen_back) = (after.launched - before.launched, after.fallen_back - before.fallen_back);
-        results.map_err(stopped)
+        let results = results.map_err(stopped)?;
+        let mut watched = machine(&self.graph, &self.env, self.backend.as_ref()).watched(&mut self.operators);
+        watched.run(copied(inputs)).map_err(stopped)?;
+        Ok(results)
     }
 }
 
@@ -295,7 +302,7 @@ impl Row {
     }
 
     fn json(&self) -> Value {
-        let Contender { traffic, peak, launches, fallen_back, tally, .. } = &self.contender;
+        let Contender { traffic, operators, peak, launches, fallen_back, tally, .. } = &self.contender;
         json!({
             "name": self.name,
             "time_s": middle(self.time),
@@ -305,6 +312,7 @@ impl Row {
             "bytes_made": traffic.made,
             "peak_bytes": peak,
             "operators": traffic.operators,
+            "times": operators.json(),
             "kernels_launched": launches,
             "groups_fallen_back": fallen_back,
             "pointwise_outside": tally.outside.len(),

@@ -3,6 +3,7 @@
 
 use crate::Workspace;
 use crate::named_values::{Named, Place};
+use crate::operator_times::OperatorTimes;
 use crate::options::RunOptions;
 use crate::verdicts::summary;
 use jitopt_core::interpreter::{IValue, Outs, Reason, Stop, Watch};
@@ -26,7 +27,19 @@ pub(crate) struct Onlooker<'a, 's> {
     expected: BTreeSet<Place>,
     /// The last computed value of each expected value.
     seen: BTreeMap<Place, IValue>,
+    /// Times of operators, if they are requested.
+    times: Option<OperatorTimes>,
     workspace: &'a mut Workspace<'s>,
+}
+
+/// What was observed.
+pub(crate) struct End {
+    /// The names of replayed values that the run did not reach.
+    pub(crate) unreached: Vec<String>,
+    /// The recorded values.
+    pub(crate) seen: BTreeMap<Place, IValue>,
+    /// The times of operators.
+    pub(crate) times: Option<OperatorTimes>,
 }
 
 impl<'a, 's> Onlooker<'a, 's> {
@@ -48,14 +61,15 @@ impl<'a, 's> Onlooker<'a, 's> {
             reached: BTreeSet::new(),
             expected,
             seen: BTreeMap::new(),
+            times: args.checks.times.then(OperatorTimes::default),
             workspace,
         }
     }
 
-    /// The names of replayed values that the run did not reach, and the recorded values.
-    pub(crate) fn end(self) -> (Vec<String>, BTreeMap<Place, IValue>) {
+    /// The names of replayed values that the run did not reach, and what was recorded.
+    pub(crate) fn end(self) -> End {
         let unreached = self.names.into_iter().filter(|(value, _)| !self.reached.contains(value));
-        (unreached.map(|(_, name)| name).collect(), self.seen)
+        End { unreached: unreached.map(|(_, name)| name).collect(), seen: self.seen, times: self.times }
     }
 
     /// The outputs of a node that are replayed.
@@ -100,10 +114,16 @@ fn precision(tensor: &Tensor) -> jitopt_core::tensor::Precision {
 
 impl Watch for Onlooker<'_, '_> {
     fn instead(&mut self, graph: &Graph, node: Node) -> Option<Outs> {
+        if let Some(times) = &mut self.times {
+            times.begin();
+        }
         self.replay(graph, node)?.into_iter().collect()
     }
 
     fn after(&mut self, graph: &Graph, node: Node, operands: &[IValue], outputs: &[IValue]) -> Result<(), Stop> {
+        if let Some(times) = &mut self.times {
+            times.end(graph, node, operands, outputs);
+        }
         self.ran += 1;
         if self.deadline.is_some_and(|end| Instant::now() > end) {
             return Err(Stop::new(Reason::Budget(format!("the time limit was reached after {} operators", self.ran))));

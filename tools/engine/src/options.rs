@@ -61,6 +61,8 @@ pub struct Checks {
     pub assert_finite: bool,
     /// Reports the result of each node.
     pub steps: bool,
+    /// Measures the time of each operator.
+    pub times: bool,
     /// Maximum number of nodes.
     pub max_steps: Option<u64>,
     /// Time limit in seconds; a started operator is completed.

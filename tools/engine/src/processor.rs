@@ -2,6 +2,7 @@
 
 use crate::Workspace;
 use crate::error::{Error, Kind, refuse};
+use crate::operator_times::OperatorTimes;
 use crate::options::BackendOptions;
 use jitopt_core::runtime::cuda_libraries::{self, DRIVER_VARIABLE, DeviceFacts, Found, NVRTC_VARIABLE};
 use jitopt_core::runtime::{CpuBackend, Engine, Settings};
@@ -147,11 +148,12 @@ pub(crate) fn tell_of_groups(backend: Option<&CpuBackend>, workspace: &mut Works
     }
 }
 
-/// Prints the counters.
+/// Prints the counters, and the times of operators.
 pub fn tell_of_counts(
     backend: Option<&CpuBackend>,
     stats: Option<&str>,
     mut counted: BTreeMap<String, u64>,
+    times: Option<&OperatorTimes>,
     workspace: &mut Workspace<'_>,
 ) {
     if let Some(backend) = backend {
@@ -178,12 +180,24 @@ pub fn tell_of_counts(
     }
     let Some(format) = stats else { return };
     let text = match format {
-        "json" => serde_json::json!(counted).to_string(),
-        _ => counted.iter().map(|(name, n)| format!("{n:>10} {name}\n")).collect(),
+        "json" => counts_as_json(&counted, times).to_string(),
+        _ => {
+            let counts: String = counted.iter().map(|(name, n)| format!("{n:>10} {name}\n")).collect();
+            counts + &times.map(OperatorTimes::table).unwrap_or_default()
+        }
     };
     if !text.is_empty() {
         workspace.say(text);
     }
+}
+
+/// The counters, and the times of operators under a name that no counter has.
+fn counts_as_json(counted: &BTreeMap<String, u64>, times: Option<&OperatorTimes>) -> serde_json::Value {
+    let mut all = serde_json::json!(counted);
+    if let Some(times) = times {
+        all["operators"] = times.json();
+    }
+    all
 }
 
 /// Reports how many kernels ran: without any, a validation does not cover kernels.

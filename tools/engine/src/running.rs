@@ -7,7 +7,8 @@ use crate::given_values::{self, Given};
 use crate::gradient_run::{self, GradientRun, nested_in, num_leaves};
 use crate::named_values::Except;
 use crate::observing::VerifyEach;
-use crate::onlooker::Onlooker;
+use crate::onlooker::{End, Onlooker};
+use crate::operator_times::OperatorTimes;
 use crate::options::RunOptions;
 use crate::program::Program;
 use crate::verdicts::{self, Compared, Expectations};
@@ -48,6 +49,8 @@ pub struct Ran<'o> {
     pub all_given: bool,
     /// The counters of the passes.
     pub stats: BTreeMap<String, u64>,
+    /// The times of operators, if they were requested.
+    pub times: Option<OperatorTimes>,
     /// The backend of fusion groups, with its counters.
     pub backend: Option<CpuBackend>,
     options: &'o RunOptions,
@@ -100,7 +103,9 @@ impl<'o> Run<'o> {
         // Recording starts only now: generating inputs runs the graph.
         profiles::begin(args, graph, &env)?;
         env.departures.replace(args.checks.trace_bailouts.then(Vec::new));
-        let ran = watched_run(args, graph, &env, inputs, &mut expectations, backend.as_ref(), workspace);
+        let mut times = None;
+        let watched = (&mut expectations, &mut times);
+        let ran = watched_run(args, graph, &env, inputs, watched, backend.as_ref(), workspace);
         let ran = ran.map(Ok).or_else(|stopped| stopped.into_stop().map(Err))?;
         expectations.note_params(graph, held);
         for departure in env.departures.take().into_iter().flatten() {
@@ -111,7 +116,7 @@ impl<'o> Run<'o> {
         processor::refuse_plans(backend.as_ref(), workspace)?;
         processor::tell_of_groups(backend.as_ref(), workspace);
         let results = ran.map(|results| in_tuples(&types, results));
-        Ok(Ran { results, all_given, stats, backend, options: args, given: self.given, env, expectations })
+        Ok(Ran { results, all_given, stats, times, backend, options: args, given: self.given, env, expectations })
     }
 
     /// Differentiates the graph, and runs its forward and its backward graph.
@@ -280,7 +285,7 @@ fn watched_run(
     graph: &Graph,
     env: &Environment,
     inputs: Vec<IValue>,
-    expectations: &mut Expectations,
+    (expectations, times): (&mut Expectations, &mut Option<OperatorTimes>),
     backend: Option<&CpuBackend>,
     workspace: &mut Workspace<'_>,
 ) -> Result<Vec<IValue>, Stopped> {
@@ -295,8 +300,9 @@ fn watched_run(
         machine = machine.backed_by(backend);
     }
     let ran = machine.run(inputs);
-    let (unreached, seen) = onlooker.end();
+    let End { unreached, seen, times: measured } = onlooker.end();
     expectations.found = seen;
+    *times = measured;
     if ran.is_ok() {
         unreached.iter().for_each(|name| workspace.warn(format!("--replay %{name}: the run did not reach it")));
     }

@@ -19,16 +19,38 @@ pub(crate) struct Traffic {
 
 impl Watch for Traffic {
     fn after(&mut self, graph: &Graph, node: Node, operands: &[IValue], outputs: &[IValue]) -> Result<(), Stop> {
-        let (read, written) = (tensors(operands), tensors(outputs));
-        let is_view = |output: &Tensor| read.iter().any(|operand| operand.shares_storage(output));
-        let fresh: u64 = written.iter().filter(|output| !is_view(output)).map(bytes).sum();
-        let in_place: u64 = if writes(graph, node) { read.first().map_or(0, bytes) } else { 0 };
-        if fresh + in_place > 0 {
-            self.operators += 1;
-            self.moved += fresh + in_place + read.iter().map(bytes).sum::<u64>();
-            self.made += fresh;
-        }
+        let moved = moved(graph, node, operands, outputs);
+        self.operators += u64::from(moved.total() > 0);
+        self.moved += moved.total();
+        self.made += moved.made;
         Ok(())
+    }
+}
+
+/// Bytes that one operator moves.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Moved {
+    /// Of the tensors that it created.
+    made: u64,
+    /// Of the operands that it read, and of what it wrote in place.
+    other: u64,
+}
+
+impl Moved {
+    pub(crate) fn total(self) -> u64 {
+        self.made + self.other
+    }
+}
+
+/// What one operator moves: nothing if it only makes views.
+pub(crate) fn moved(graph: &Graph, node: Node, operands: &[IValue], outputs: &[IValue]) -> Moved {
+    let (read, written) = (tensors(operands), tensors(outputs));
+    let is_view = |output: &Tensor| read.iter().any(|operand| operand.shares_storage(output));
+    let made: u64 = written.iter().filter(|output| !is_view(output)).map(bytes).sum();
+    let in_place: u64 = if writes(graph, node) { read.first().map_or(0, bytes) } else { 0 };
+    match made + in_place {
+        0 => Moved::default(),
+        _ => Moved { made, other: in_place + read.iter().map(bytes).sum::<u64>() },
     }
 }
 

@@ -484,7 +484,7 @@ pub(crate) struct RunSemantics {
     /// name are scheduled as usual; a plan that is not legal is refused
     #[arg(long, value_name = "FILE")]
     pub(crate) plan: Option<PathBuf>,
-    /// Print the counters
+    /// Print the counters, and the time, bytes and rate of each operator and kernel
     #[arg(long, value_name = "FORMAT", num_args = 0..=1, require_equals = true, default_missing_value = "table")]
     #[arg(value_parser = PossibleValuesParser::new(["table", "json"]))]
     pub(crate) stats: Option<String>,

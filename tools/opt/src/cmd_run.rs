@@ -221,7 +221,8 @@ fn one(args: &RunArgs, world: &mut World<'_>) -> Result<i32, Error> {
     let ended = ended.map_err(|stop| stopped(&path, &stop, ran.all_given, world));
     let stats = std::mem::take(&mut ran.stats);
     let format = args.semantics.stats.as_deref();
-    processor::tell_of_counts(ran.backend.as_ref(), format, stats, &mut world.workspace());
+    let times = ran.times.as_ref();
+    processor::tell_of_counts(ran.backend.as_ref(), format, stats, times, &mut world.workspace());
     let results = match ended {
         Ok(results) => results,
         Err(code) => return Ok(code),
@@ -299,7 +300,8 @@ fn finish_gradients(
     if ran.is_derived {
         let stats = std::mem::take(&mut ran.stats);
         let format = args.semantics.stats.as_deref();
-        processor::tell_of_counts(ran.backend.as_ref(), format, stats, &mut world.workspace());
+        let times = format.is_some().then_some(&ran.times);
+        processor::tell_of_counts(ran.backend.as_ref(), format, stats, times, &mut world.workspace());
     }
     let whole = match ended {
         Ok(whole) => whole,

@@ -68,6 +68,7 @@ impl RunArgs {
                 atol: checks.atol,
                 assert_finite: checks.assert_finite,
                 steps: checks.steps,
+                times: self.semantics.stats.is_some(),
                 max_steps: checks.max_steps,
                 timeout: checks.timeout,
                 trace_bailouts: checks.trace_bailouts,
