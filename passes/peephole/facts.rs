@@ -174,7 +174,7 @@ impl<'a> Facts<'a> {
     /// Whether elements of an operand of `node` are known not to be bools: by its type, because the
     /// operator does not produce bools, or because it is a gradient, as `node` belongs to a
     /// formula.
-    pub fn is_never_bool(&self, node: Node, value: Value) -> bool {
+    pub(crate) fn is_never_bool(&self, node: Node, value: Value) -> bool {
         let made = self.graph.definer(value);
         let never = made.is_some_and(|node| ops::operator(self.graph.era, self.graph.kind(node)).rule.never_bool);
         let formula = self.graph.enclosing(node).filter(|&owner| self.graph.kind(owner) == prim::GRAD_OF);

@@ -69,7 +69,7 @@ impl Class {
     }
 
     /// Whether loading runs code of the archive.
-    pub fn has_load_hook(&self) -> bool {
+    pub(crate) fn has_load_hook(&self) -> bool {
         self.methods.iter().any(|method| method.name == "__setstate__")
     }
 }
@@ -94,13 +94,7 @@ impl Surface {
         let mut at = 0;
         while at < lines.len() {
             let end = block_end(&lines, at);
-            let at_line = |mut refusal: Refusal| {
-                if !refusal.reason.starts_with("line ") {
-                    refusal.reason = format!("line {}: {}", lines[at].number, refusal.reason);
-                }
-                refusal
-            };
-            self.statement(module, &lines[at..end]).map_err(at_line)?;
+            self.statement(module, &lines[at..end]).map_err(|refusal| refusal.at_line(lines[at].number))?;
             at = end;
         }
         lines.iter().try_for_each(|line| self.calls(line))
@@ -155,8 +149,8 @@ impl Surface {
             };
             if FILE_OPERATORS.contains(&operator.as_str()) {
                 let help = "it reads or writes files; do not run this program";
-                let reason = format!("line {}: operator {operator} is not allowed", line.number);
-                return Err(Refusal::new(reason).with_help(help));
+                let refusal = Refusal::new(format!("operator {operator} is not allowed"));
+                return Err(refusal.at_line(line.number).with_help(help));
             }
             *self.operators.entry(operator).or_default() += 1;
         }
@@ -188,10 +182,7 @@ fn class(module: &str, lines: &[Line<'_>]) -> Result<Class> {
     let mut at = 1;
     while at < lines.len() {
         let end = block_end(lines, at);
-        class_statement(&mut class, &lines[at..end]).map_err(|mut refusal| {
-            refusal.reason = format!("line {}: {}", lines[at].number, refusal.reason);
-            refusal
-        })?;
+        class_statement(&mut class, &lines[at..end]).map_err(|refusal| refusal.at_line(lines[at].number))?;
         at = end;
     }
     check_class(&class)?;
@@ -336,7 +327,7 @@ fn joined(tokens: &[Token<'_>]) -> String {
 fn check_statement(line: &Line<'_>) -> Result<()> {
     match line.get(0) {
         Some(Token::Name(word)) if FOREIGN.contains(&word) => {
-            refuse(format!("line {}: unknown statement {}", line.number, shown(word)))
+            Err(Refusal::new(format!("unknown statement {}", shown(word))).at_line(line.number))
         }
         _ => Ok(()),
     }

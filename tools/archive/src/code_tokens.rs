@@ -81,10 +81,7 @@ pub fn lines(bytes: &[u8]) -> Result<Vec<Line<'_>>> {
     }
     let mut lexer = Lexer { text, at: 0, number: 1, columns: vec![0], depth: 0, opens: false };
     let mut lines = Vec::new();
-    while let Some(line) = lexer.line().map_err(|mut refusal| {
-        refusal.reason = format!("line {}: {}", lexer.number, refusal.reason);
-        refusal
-    })? {
+    while let Some(line) = lexer.line().map_err(|refusal| refusal.at_line(lexer.number))? {
         lines.push(line);
     }
     Ok(lines)
@@ -287,7 +284,7 @@ mod tests {
 
     #[test]
     fn what_parsers_disagree_on_is_refused() {
-        let reason = |code: &str| lines(code.as_bytes()).expect_err(code).reason;
+        let reason = |code: &str| lines(code.as_bytes()).expect_err(code).to_string();
         assert_eq!(reason("\u{feff}a = 1\n"), "byte order mark in code");
         assert_eq!(reason("a = 1\r\n"), "carriage return in code, at byte 5");
         assert_eq!(reason("a = \"b\n"), "line 1: string is not closed");

@@ -60,7 +60,7 @@ pub struct Entry {
 
 impl Entry {
     /// Whether this is a folder.
-    pub fn is_folder(&self) -> bool {
+    pub(crate) fn is_folder(&self) -> bool {
         self.name.ends_with('/')
     }
 }

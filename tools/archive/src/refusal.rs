@@ -7,6 +7,8 @@ use std::fmt;
 pub struct Refusal {
     /// The record of the archive; `None` for the file as a whole.
     pub record: Option<String>,
+    /// The line of code, counted from 1.
+    pub line: Option<usize>,
     /// What was found, and what was expected.
     pub reason: String,
     /// What the user can do.
@@ -18,13 +20,19 @@ pub(crate) type Result<T> = std::result::Result<T, Refusal>;
 
 impl Refusal {
     /// A refusal of the file as a whole.
-    pub(crate) fn new(reason: impl Into<String>) -> Refusal {
-        Refusal { record: None, reason: reason.into(), help: None }
+    pub fn new(reason: impl Into<String>) -> Refusal {
+        Refusal { record: None, line: None, reason: reason.into(), help: None }
     }
 
     /// The same with advice.
-    pub(crate) fn with_help(mut self, help: impl Into<String>) -> Refusal {
+    pub fn with_help(mut self, help: impl Into<String>) -> Refusal {
         self.help = Some(help.into());
+        self
+    }
+
+    /// The same about a line of code, unless it names one.
+    pub(crate) fn at_line(mut self, line: usize) -> Refusal {
+        self.line.get_or_insert(line);
         self
     }
 
@@ -37,10 +45,13 @@ impl Refusal {
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.record {
-            Some(record) => write!(f, "record `{}`: {}", record.escape_debug(), self.reason),
-            None => f.write_str(&self.reason),
+        if let Some(record) = &self.record {
+            write!(f, "record `{}`: ", record.escape_debug())?;
         }
+        if let Some(line) = self.line {
+            write!(f, "line {line}: ")?;
+        }
+        f.write_str(&self.reason)
     }
 }
 

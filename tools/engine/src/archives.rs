@@ -153,7 +153,7 @@ pub(crate) fn opened(name: &str, bytes: &[u8]) -> Result<Archive, Error> {
 
 /// The line that a location names, `model.py:31:12` or `code/__torch__.py:7:4`, if the archive has
 /// it.
-pub fn source_line(program: &crate::Program, location: &str) -> Option<String> {
+pub(crate) fn source_line(program: &crate::Program, location: &str) -> Option<String> {
     let (rest, _column) = location.rsplit_once(':')?;
     let (record, line) = rest.rsplit_once(':')?;
     let archive = program.is_archive().then(|| opened("", &program.text).ok()).flatten()?;

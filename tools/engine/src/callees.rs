@@ -18,7 +18,8 @@ pub type Callees = BTreeMap<String, Graph>;
 /// Reads the callees of a pipeline, given as `NAME=FILE`.
 ///
 /// # Errors
-/// As of [`load_all`]; and no pass of the pipeline reads them.
+/// A name is given twice, a file does not contain a valid graph, or no pass of the pipeline reads
+/// them.
 pub fn load(
     given: &[String],
     pipeline: &Pipeline,

@@ -21,7 +21,7 @@ pub(crate) struct Extent {
 
 /// What is known about a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bounds {
+pub(crate) enum Bounds {
     /// It stays inside: the last element that it reaches, and the elements that there are.
     Within {
         /// The last element, counted from 0.

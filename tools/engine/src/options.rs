@@ -157,7 +157,7 @@ impl JudgeOptions {
     pub const MAX_STEPS: u64 = 10_000_000;
 
     /// The release for the second of two graphs.
-    pub fn second_torch(&self) -> Option<Release> {
+    pub(crate) fn second_torch(&self) -> Option<Release> {
         self.other_torch.or(self.torch)
     }
 }

@@ -17,7 +17,7 @@ use std::fmt;
 use std::path::Path;
 
 /// A short description of a value.
-pub fn summary(value: &IValue) -> String {
+pub(crate) fn summary(value: &IValue) -> String {
     const SHOWN: usize = 40;
     match value {
         IValue::Tensor(tensor) => {

@@ -46,7 +46,7 @@ pub(crate) type Result<T> = std::result::Result<T, Refusal>;
 
 /// Refuses for this reason.
 pub(crate) fn refuse<T>(reason: impl Into<String>) -> Result<T> {
-    Err(Refusal { record: None, reason: reason.into(), help: None })
+    Err(Refusal::new(reason))
 }
 
 /// A name from the file as it is shown: in quotes, escaped, not longer than a line.

@@ -97,7 +97,7 @@ impl<'j> Frame<'j> {
             if operator(writer.graph.era, kind).schemas.is_empty() {
                 let help = "`--schema='NAMESPACE::NAME(Tensor x) -> Tensor'` declares an operator".to_owned();
                 let reason = format!("operator `{kind}` is unknown");
-                return Err(Refusal { record: None, reason, help: Some(help) });
+                return Err(Refusal::new(reason).with_help(help));
             }
             return call.inputs.iter().map(|(_, argument)| self.operand(writer, argument)).collect();
         };

@@ -496,7 +496,7 @@ impl Budget {
 
     /// The node whose errors have the largest effect, as printed. Every node is perturbed alone,
     /// which takes long.
-    pub fn dominated_by(&self, graph: &Graph, settings: &Settings, inputs: &[IValue]) -> Option<String> {
+    pub(crate) fn dominated_by(&self, graph: &Graph, settings: &Settings, inputs: &[IValue]) -> Option<String> {
         self.allowed.as_ref()?;
         dominant(graph, settings, inputs, &self.exact)
     }

@@ -11,7 +11,7 @@
 //! - [`promises`] checks the values of a run against the types of the graph
 //! - [`rewrites`] compares after each rewrite; [`bisecting`] finds those at fault, [`reducing`]
 //!   shrinks a failing graph
-//! - [`recall`] caches computed values, so that after a rewrite only the affected nodes run
+//! - `recall` caches computed values, so that after a rewrite only the affected nodes run
 //! - [`shuffling`] reorders nodes legally, to find passes that depend on the order
 //! - [`unguarding`] removes guards from a graph without changing its results
 //! - [`tracing`] records a run as a graph without control flow
@@ -22,7 +22,7 @@ pub mod bisecting;
 pub mod budget;
 pub mod differentials;
 pub mod promises;
-pub mod recall;
+mod recall;
 pub mod reducing;
 mod renaming;
 pub mod rewrites;

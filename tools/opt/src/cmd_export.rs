@@ -57,7 +57,7 @@ fn exported(args: &ExportArgs, from: &Path, to: &Path) -> Result<usize, Error> {
     let mut failed = None;
     let written = safetensors(&archive, |bytes| {
         file.write_all(bytes).map_err(|error| {
-            let refusal = Refusal { record: None, reason: error.to_string(), help: None };
+            let refusal = Refusal::new(error.to_string());
             failed = Some(error);
             refusal
         })
