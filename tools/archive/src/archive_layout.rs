@@ -5,6 +5,7 @@ use crate::code_surface::{Class, Method, Surface};
 use crate::container::Container;
 use crate::exported_model::{self, Exported};
 use crate::legacy_model::{self, MODEL};
+use crate::legacy_tree::{self, LegacyTree};
 use crate::module_tree;
 use crate::pickle_value::Value;
 use crate::records::{OLD_PROGRAM, Records};
@@ -212,7 +213,8 @@ impl Archive {
     pub fn code(&self) -> Result<Vec<CodeFile>> {
         let mut files = Vec::new();
         for name in self.records.names() {
-            let Some(module) = name.strip_prefix("code/").and_then(|name| name.strip_suffix(".py")) else { continue };
+            let folder = if self.kind == Kind::Legacy { "libs/" } else { "code/" };
+            let Some(module) = name.strip_prefix(folder).and_then(|name| name.strip_suffix(".py")) else { continue };
             let (record, module) = (name.to_owned(), module.replace('/', "."));
             let debug = format!("{name}.debug_pkl");
             let debug = if self.records.has(&debug) { self.records.content(&debug).ok() } else { None };
@@ -220,6 +222,23 @@ impl Archive {
             files.push(CodeFile { content: self.records.content(name)?, record, module, ranges });
         }
         Ok(files)
+    }
+
+    /// The modules of an archive of 1.0 to 1.2.
+    ///
+    /// # Errors
+    /// A record is damaged.
+    pub fn legacy_tree(&mut self) -> Result<LegacyTree> {
+        legacy_tree::read(&mut self.records)
+    }
+
+    /// The code of a record of an archive of 1.0 to 1.2.
+    ///
+    /// # Errors
+    /// The record is damaged, or there is none.
+    pub fn legacy_code(&self, record: &str) -> Result<CodeFile> {
+        let content = self.records.content(record)?;
+        Ok(CodeFile { record: record.to_owned(), module: String::new(), content, ranges: Vec::new() })
     }
 
     /// The module, or the value of another record: `data`, `constants`.

@@ -43,7 +43,7 @@ pub(crate) fn read(records: &mut Records) -> Result<LegacyParts> {
 }
 
 /// Numbers are strings here, as protobuf writes 64-bit ones.
-fn number(value: &Json, what: &str) -> Result<u64> {
+pub(crate) fn number(value: &Json, what: &str) -> Result<u64> {
     let number = value.int().or_else(|| value.text()?.parse().ok());
     let Some(number) = number else { return refuse(format!("a {what} is not an integer")) };
     u64::try_from(number).map_err(|_| Refusal::new(format!("negative {what} {number}")))
@@ -54,7 +54,7 @@ fn numbers(values: &Json, what: &str) -> Result<Vec<u64>> {
 }
 
 /// A row of the table of tensors.
-fn of_row(records: &mut Records, row: &Json) -> Result<StoredTensor> {
+pub(crate) fn of_row(records: &mut Records, row: &Json) -> Result<StoredTensor> {
     let dtype = match row.get("dataType").text().unwrap_or_default() {
         "FLOAT" => "float32",
         "DOUBLE" => "float64",
@@ -189,6 +189,6 @@ impl Reader<'_> {
     }
 }
 
-fn named(row: &Json) -> Result<&str> {
+pub(crate) fn named(row: &Json) -> Result<&str> {
     row.get("name").text().map_or_else(|| refuse("a module, a parameter or an attribute has no name"), Ok)
 }

@@ -68,12 +68,19 @@ impl StoredValue {
 
 /// The tree of a pickle whose tensors are records of this folder.
 pub(crate) fn tree(pickle: &Pickle, folder: &str, records: &mut Records) -> Result<StoredValue> {
-    let mut reader = Reader { pickle, folder: records.inside(folder), records, read: 0 };
+    let mut reader = Reader { pickle, tensors: &[], folder: records.inside(folder), records, read: 0 };
+    reader.value(pickle.root)
+}
+
+/// The tree of a pickle whose tensors are rows of a table.
+pub(crate) fn tree_with(pickle: &Pickle, tensors: &[StoredTensor], records: &mut Records) -> Result<StoredValue> {
+    let mut reader = Reader { pickle, tensors, folder: String::new(), records, read: 0 };
     reader.value(pickle.root)
 }
 
 struct Reader<'a> {
     pickle: &'a Pickle,
+    tensors: &'a [StoredTensor],
     folder: String,
     records: &'a mut Records,
     read: usize,
@@ -110,7 +117,11 @@ impl Reader<'_> {
                 StoredValue::Made { class: class.clone(), from: Box::new(self.value(*from)?) }
             }
             Value::LegacyTensor(number) => {
-                return refuse(format!("tensor {} is of another layout", shown(&number.to_string())));
+                let found = usize::try_from(*number).ok().and_then(|number| self.tensors.get(number));
+                let Some(tensor) = found else {
+                    return refuse(format!("tensor {} is of another layout", shown(&number.to_string())));
+                };
+                StoredValue::Tensor(tensor.clone())
             }
             Value::Global(_) | Value::Storage(_) => StoredValue::Other,
         })

@@ -82,10 +82,11 @@ pub(crate) struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     pub(crate) fn of(name: &'a str, mut archive: Archive, release: Option<Release>) -> Result<Reader<'a>, Error> {
-        if archive.kind == Layout::Legacy {
-            return Err(unread(instead(name, &archive)));
-        }
-        let module = archive.stored("data").map_err(|refusal| unread(refused(name, &refusal)))?;
+        let module = match archive.kind {
+            Layout::Legacy => archive.legacy_tree().map(|tree| tree.module),
+            _ => archive.stored("data"),
+        };
+        let module = module.map_err(|refusal| unread(refused(name, &refusal)))?;
         let code = ArchiveCode::read(&mut archive, release.unwrap_or(Release::NEWEST));
         let code = code.map_err(|error| not_read(name, &error))?;
         Ok(Reader { name, archive, code, module })
@@ -189,13 +190,7 @@ pub fn notice(name: &str, bytes: &[u8]) -> Option<String> {
 /// What can be done with an archive, where its graph is not read.
 fn instead(name: &str, archive: &Archive) -> String {
     let (what, file) = (described(archive), if name == "<stdin>" { "FILE" } else { name });
-    let print = match archive.kind {
-        Layout::Legacy => format!(
-            "graphs of this layout are not read yet; PyTorch prints them: \
-             `print(torch.jit.load({file:?}).inlined_graph)`"
-        ),
-        _ => format!("`jitopt {file}` prints its graph"),
-    };
+    let print = format!("`jitopt {file}` prints its graph");
     format!(
         "error: {name}: expected the text of a graph, found an archive: {what}\n  \
          help: `jitopt inspect {file}` shows what is in it\n  \

@@ -6,7 +6,7 @@ use crate::old_operators;
 use crate::source_error::{Result, SourceError, fail};
 use crate::stored_ivalues::Values;
 use crate::tidying;
-use jitopt_archive::{Archive, Kind, Refusal, StoredValue};
+use jitopt_archive::{Archive, Kind, Refusal, StoredTensor, StoredValue};
 use jitopt_core::interpreter::{IValue, exact_literals, tensor_format};
 use jitopt_core::ir::{Attribute, Dialect, Graph, Node, Releases};
 use jitopt_core::symbol::attr;
@@ -63,6 +63,9 @@ impl ArchiveCode {
     /// The archive has no code that is read here, or code that PyTorch does not print.
     pub fn read(archive: &mut Archive, release: Release) -> std::result::Result<ArchiveCode, SourceError> {
         let refused = |refusal: Refusal| SourceError::new(format!("the archive is refused: {refusal}"));
+        if archive.kind == Kind::Legacy {
+            return ArchiveCode::read_legacy(archive, release);
+        }
         if !matches!(archive.kind, Kind::TorchScript | Kind::Mobile) {
             return fail(format!("the graph of an {} is not read yet", archive.kind.name()));
         }
@@ -75,6 +78,34 @@ impl ArchiveCode {
         let constant = |stored: StoredValue| Constant { literal: literal(&mut values, &stored, release), stored };
         let constants = items.into_iter().map(constant).collect();
         let class = archive.class.clone();
+        ArchiveCode::of(archive, release, names, (constants, class))
+    }
+
+    /// Archives of 1.0 to 1.2: each module is a class of its own, constants are tensors.
+    fn read_legacy(archive: &mut Archive, release: Release) -> std::result::Result<ArchiveCode, SourceError> {
+        let refused = |refusal: Refusal| SourceError::new(format!("the archive is refused: {refusal}"));
+        let mut names = Declarations::read(archive.code().map_err(refused)?)?;
+        let tree = archive.legacy_tree().map_err(refused)?;
+        for class in &tree.classes {
+            let code = class.record.as_ref().map(|record| archive.legacy_code(record)).transpose().map_err(refused)?;
+            names.add_module(class, code)?;
+        }
+        let mut values = Values::of_constants(archive, &names);
+        let constant = |tensor: StoredTensor| {
+            let stored = StoredValue::Tensor(tensor);
+            Constant { literal: literal(&mut values, &stored, release), stored }
+        };
+        let constants = tree.tensors.into_iter().map(constant).collect();
+        let class = tree.classes.into_iter().next().map(|class| class.name).unwrap_or_default();
+        ArchiveCode::of(archive, release, names, (constants, class))
+    }
+
+    fn of(
+        archive: &Archive,
+        release: Release,
+        names: Declarations,
+        (constants, class): (Vec<Constant>, String),
+    ) -> std::result::Result<ArchiveCode, SourceError> {
         let version = archive.version.unwrap_or(u64::MAX);
         let upgraders = old_operators::declared()?;
         let (places_in_archive, warnings) = (false, Cell::new(0));

@@ -3,7 +3,7 @@
 use crate::printed_syntax::{ClassDef, Definition, Expr, ExprKind, Field, FunctionDef};
 use crate::source_error::{Place, Record, Result, SourceError, fail};
 use crate::statement_parser::parse;
-use jitopt_archive::CodeFile;
+use jitopt_archive::{CodeFile, LegacyClass};
 use jitopt_core::symbol::Symbol;
 use jitopt_core::types::{self, Simple, Type, TypeKind};
 use std::cell::RefCell;
@@ -62,6 +62,30 @@ impl Declarations {
             }
         }
         Ok(declarations)
+    }
+
+    /// Adds a module of 1.0 to 1.2, whose methods are the functions of a file.
+    pub(crate) fn add_module(&mut self, class: &LegacyClass, code: Option<CodeFile>) -> Result<()> {
+        let fields = class.fields.iter().map(|(name, ty)| format!("  {name} : {ty}\n"));
+        let text = format!("class M(Module):\n{}", fields.collect::<String>());
+        let header = Rc::new(Record::new(format!("model.json, module {}", class.name), text, Vec::new()));
+        let mut def = match parse(&header)?.pop() {
+            Some(Definition::Class(def)) => def,
+            _ => return fail(format!("the module `{}` is no class", class.name)),
+        };
+        def.name.clone_from(&class.name);
+        let mut record = header;
+        if let Some(code) = code {
+            let text = String::from_utf8(code.content).map_err(|_| SourceError::new("code is not UTF-8"))?;
+            record = Rc::new(Record::new(code.record, text, code.ranges));
+            for definition in parse(&record)? {
+                if let Definition::Function(method) = definition {
+                    def.methods.push(method);
+                }
+            }
+        }
+        self.classes.insert(class.name.clone(), DeclaredClass { def, record });
+        Ok(())
     }
 
     /// The reader of archives refuses definitions that are there twice.
@@ -176,7 +200,10 @@ impl Declarations {
         let place = Place { record: Rc::clone(record), at: expr.at };
         let ty = match &expr.kind {
             ExprKind::None => Ok(Type::none()),
-            ExprKind::Name(name) => plain(name),
+            ExprKind::Name(name) => match self.classes.contains_key(name.as_str()) {
+                true => self.type_of_class(name),
+                false => plain(name),
+            },
             ExprKind::Attribute(..) => match expr.dotted() {
                 Some(names) => self.type_of_class(&names.join(".")),
                 None => fail("expected a type"),
