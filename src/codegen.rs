@@ -9,7 +9,8 @@
 //! - [`kernel_plan`] chooses how the loops of a kernel run, as data that people edit, and says
 //!   which choices are legal; [`schedule`] and [`loop_structure`] answer what the loops then
 //!   compute
-//! - [`nest`] is a kernel under a plan as a list of statements, with a verifier and an executor;
+//! - [`nest`] is a kernel under a plan as a list of statements, with a verifier, an executor and an
+//!   identity;
 //!   [`arithmetic`] and [`mathematics`] compute as compiled C does
 //! - [`c`] prints nests as C, each statement with its IR line as a comment, and [`c_units`] units
 //!   of them; [`c_spelling`] spells types and conversions, [`prelude`] is the vector mathematics

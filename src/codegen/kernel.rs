@@ -18,7 +18,6 @@ use crate::analysis::axis_maps::AxisMap;
 use crate::analysis::reduced_dims::Axes;
 use crate::ops::recipes::ReduceOp;
 use crate::tensor::{DType, Scalar};
-use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
 
@@ -387,20 +386,6 @@ impl Kernel {
             .chain(reduced)
             .chain(self.column_reductions.iter().map(|column_reduction| &column_reduction.input))
             .any(|input| input.source == source)
-    }
-
-    /// The kernel with canonical names: kernels that differ in names only, such as those of the
-    /// unrolled iterations of a loop, are one.
-    pub fn unnamed(&self) -> Kernel {
-        let (mut kernel, mut known) = (self.clone(), FxHashMap::default());
-        let names = (kernel.loads.iter_mut().map(|load| &mut load.name))
-            .chain(kernel.steps.iter_mut().map(|step| &mut step.name))
-            .chain(kernel.reductions.iter_mut().map(|reduction| &mut reduction.name));
-        for name in names {
-            let number = known.len();
-            *name = format!("v_{}", known.entry(name.clone()).or_insert(number));
-        }
-        kernel
     }
 
     /// Values that rows share where some accesses are invariant from one row to the next. None

@@ -40,6 +40,7 @@ pub mod build;
 mod element_nests;
 mod grid_nests;
 mod grid_verification;
+pub mod identity;
 pub mod nest_execution;
 #[cfg(test)]
 mod nest_test;
@@ -55,7 +56,7 @@ use super::kernel::{Direction, Inner};
 use crate::tensor::{DType, Scalar};
 
 /// How the iterations of a loop run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Bind {
     /// Sequentially.
     Serial,
@@ -74,7 +75,7 @@ pub enum Bind {
 }
 
 /// What a loop runs over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Axis {
     /// The tiles of all rows: pieces of the innermost dimension, of at most so many points.
     Tiles(usize),
@@ -127,7 +128,7 @@ pub enum Axis {
 
 /// A variable that the iterations of a loop combine: OpenMP's name for how, and whether each
 /// iteration reads what the ones before have made of it, as scans do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Combined {
     /// The variable.
     pub variable: usize,
@@ -151,7 +152,7 @@ pub struct For {
 }
 
 /// A place in memory, at the point of the loop.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Place {
     /// An element of an operand or result.
     Access(usize),
@@ -183,7 +184,7 @@ pub enum Origin {
 }
 
 /// A number that loops know.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Known {
     /// The elements of a row.
     Count,
@@ -367,7 +368,7 @@ pub enum Stmt {
 }
 
 /// How far ahead a loop prefetches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Distance {
     /// So many elements of the row.
     Elements(usize),
@@ -391,7 +392,7 @@ pub struct Variable {
 }
 
 /// How many variables have one name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Spread {
     /// One.
     One,
@@ -433,7 +434,7 @@ pub struct Value {
 }
 
 /// What the elements of a buffer are for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
     /// The points of a tile.
     Tile,
@@ -444,7 +445,7 @@ pub enum Scope {
 }
 
 /// A buffer of values.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub struct Buffer {
     /// The value that its elements are.
     pub value: usize,

@@ -45,6 +45,15 @@ pub const CPU: Target = Target {
 pub const CUDA: Target =
     Target { name: "cuda", choose: choose_grid, check: check_grid, print: cuda::function, unit: cuda::unit };
 
+/// The nests of a kernel.
+#[derive(Debug, Hash)]
+pub struct Nests {
+    /// Its own.
+    pub own: Nest,
+    /// Those of launches that add up what it leaves, each with its store.
+    pub totals: Vec<(usize, Nest)>,
+}
+
 /// What is printed of kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
@@ -90,17 +99,31 @@ impl Target {
         Ok(nest)
     }
 
-    /// The function of a kernel, and those of launches that add up what it leaves.
+    /// The nest of a kernel, and those of launches that add up what it leaves.
+    ///
+    /// # Errors
+    /// Why the target has none.
+    pub fn nests(&self, kernel: &Kernel, traversal: &Traversal, plan: &Plan) -> Result<Nests, String> {
+        let mut nests = Nests { own: self.nest(kernel, traversal, plan)?, totals: Vec::new() };
+        for store in summed_stores(kernel).filter(|_| plan.grid.is_some()) {
+            let Some((total, traversal)) = total_kernel(kernel, store) else { continue };
+            let nest = self.nest(&total, &traversal, &(self.choose)(&total, &traversal))?;
+            nests.totals.push((store, nest));
+        }
+        Ok(nests)
+    }
+
+    /// The functions of nests.
+    pub fn printed(&self, name: &str, nests: &Nests) -> String {
+        let function = |(store, nest): &(usize, Nest)| format!("\n{}", (self.print)(&total_name(name, *store), nest));
+        (self.print)(name, &nests.own) + &nests.totals.iter().map(function).collect::<String>()
+    }
+
+    /// The functions of a kernel.
     ///
     /// # Errors
     /// Why the target has none.
     pub fn function(&self, name: &str, kernel: &Kernel, traversal: &Traversal, plan: &Plan) -> Result<String, String> {
-        let mut text = self.nest(kernel, traversal, plan).map(|nest| (self.print)(name, &nest))?;
-        for store in summed_stores(kernel).filter(|_| plan.grid.is_some()) {
-            let Some((total, traversal)) = total_kernel(kernel, store) else { continue };
-            let nest = self.nest(&total, &traversal, &(self.choose)(&total, &traversal))?;
-            text = text + "\n" + &(self.print)(&total_name(name, store), &nest);
-        }
-        Ok(text)
+        self.nests(kernel, traversal, plan).map(|nests| self.printed(name, &nests))
     }
 }

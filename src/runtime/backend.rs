@@ -17,13 +17,13 @@ use super::prepared_launch::Prepared;
 use super::thread_pool::processors;
 use super::toolchain::{self, Compiler};
 use crate::codegen::c_units;
-use crate::codegen::column_totals::{summed_stores, total_name};
+use crate::codegen::column_totals::total_name;
 use crate::codegen::kernel::{Direction, Kernel, Limit, Traversal};
-use crate::codegen::kernel_plan::{Plan as SchedulePlan, PlanFile};
-use crate::codegen::loop_structure::{Loops, can_be_split};
+use crate::codegen::kernel_plan::{Grid, Plan as SchedulePlan, PlanFile};
+use crate::codegen::loop_structure::{LaunchPhases, Loops, can_be_split};
 use crate::codegen::lowering::{Argument, arguments_of_types, lower};
-use crate::codegen::nest::{build::build, verification::verify};
-use crate::codegen::target::Target;
+use crate::codegen::nest::{identity::Identity, verification::verify};
+use crate::codegen::target::{Nests, Target};
 use crate::codegen::whole_graph::{self, outputs};
 use crate::interpreter::call::Outs;
 use crate::interpreter::machine::Backend;
@@ -130,29 +130,30 @@ type Settled = (Vec<Argument>, Rc<Kernel>, Geometry);
 
 /// A kernel that is to be compiled.
 struct Wanted {
-    /// Its key: the source of its function with `NAME` as its name, without comments and names of
-    /// values.
-    text: String,
-    kernel: Rc<Kernel>,
-    traversal: Traversal,
-    plan: SchedulePlan,
+    identity: Identity,
+    nests: Nests,
+    /// Points of a tile along the innermost dimension.
+    tile: Option<usize>,
+    grid: Option<Grid>,
+    /// The phases of a split reduction.
+    phases: Option<LaunchPhases>,
 }
 
 impl Wanted {
     /// With the plan that heuristics choose.
-    fn new(kernel: Rc<Kernel>, traversal: Traversal, target: &Target) -> Result<Wanted, String> {
-        let plan = (target.choose)(&kernel, &traversal);
-        Wanted::planned(kernel, traversal, plan, target)
+    fn new(kernel: &Kernel, traversal: &Traversal, target: &Target) -> Result<Wanted, String> {
+        Wanted::planned(kernel, traversal, &(target.choose)(kernel, traversal), target)
     }
 
-    fn planned(
-        kernel: Rc<Kernel>,
-        traversal: Traversal,
-        plan: SchedulePlan,
-        target: &Target,
-    ) -> Result<Wanted, String> {
-        let text = target.function(NAME, &kernel.unnamed(), &traversal, &plan)?;
-        Ok(Wanted { text: c_units::without_notes(&text), kernel, traversal, plan })
+    fn planned(kernel: &Kernel, traversal: &Traversal, plan: &SchedulePlan, target: &Target) -> Result<Wanted, String> {
+        let nests = target.nests(kernel, traversal, plan)?;
+        Ok(Wanted {
+            identity: Identity::of(&nests, target.name),
+            nests,
+            tile: plan.tile(),
+            grid: plan.grid,
+            phases: Loops::new(kernel, traversal, plan).launch_phases(),
+        })
     }
 }
 
@@ -168,7 +169,7 @@ pub struct CpuBackend {
     device: OnceCell<Result<(Rc<Device>, CudaCompiler), String>>,
     lowered: RefCell<Lowered>,
     compiled: RefCell<FxHashMap<Key, Result<Rc<Compiled>, String>>>,
-    by_text: RefCell<FxHashMap<String, Rc<Compiled>>>,
+    by_identity: RefCell<FxHashMap<Identity, Rc<Compiled>>>,
     /// Sections that have been compiled once, for their operands or for the types of their params.
     foreseen: RefCell<FxHashSet<u64>>,
     /// The pieces of groups that no kernel can run, for sizes seen so far.
@@ -198,7 +199,7 @@ impl CpuBackend {
             device: OnceCell::new(),
             lowered: RefCell::default(),
             compiled: RefCell::default(),
-            by_text: RefCell::default(),
+            by_identity: RefCell::default(),
             foreseen: RefCell::default(),
             divisions: RefCell::default(),
             undivided: RefCell::default(),
@@ -432,7 +433,7 @@ impl CpuBackend {
         }
         let wanted = groups.iter().filter_map(|request| {
             let (_, kernel, geometry) = self.settled(request).ok()?;
-            Wanted::new(kernel, geometry.traversal, self.target()).ok()
+            Wanted::new(&kernel, &geometry.traversal, self.target()).ok()
         });
         let wanted = self.new_ones(wanted.collect());
         if !wanted.is_empty() {
@@ -521,13 +522,13 @@ impl CpuBackend {
         if let Some(known) = self.compiled.borrow().get(&key) {
             return known.clone();
         }
-        let wanted = self.wanted(graph, kernel.clone(), geometry.traversal.clone())?;
-        let text = wanted.text.clone();
-        let known = || self.by_text.borrow().get(&text).cloned();
+        let wanted = self.wanted(graph, kernel, &geometry.traversal)?;
+        let identity = wanted.identity;
+        let known = || self.by_identity.borrow().get(&identity).cloned();
         self.foreseen.borrow_mut().insert(section);
         let made = match known() {
             Some(known) => Ok(known),
-            None if !self.settings.engine.compiles() => self.nest(&wanted),
+            None if !self.settings.engine.compiles() => executed(wanted),
             None => {
                 let mut unit = vec![wanted];
                 unit.extend(graph.into_iter().flat_map(|(graph, _)| self.likely(graph, request, &key.1)));
@@ -551,29 +552,17 @@ impl CpuBackend {
         if self.settings.engine == Engine::Device { self.device().is_ok() } else { self.compiler().is_ok() }
     }
 
-    /// A kernel as a nest, which is executed.
-    fn nest(&self, wanted: &Wanted) -> Result<Rc<Compiled>, String> {
-        let nest = build(&wanted.kernel, &wanted.traversal, &wanted.plan)?;
-        verify(&nest).map_err(|why| format!("its nest is wrong: {why}"))?;
-        Ok(Rc::new(Compiled { code: Code::Nest(nest), tile: wanted.plan.tile(), phases: None }))
-    }
-
     /// A kernel with its plan: that of the file, if it has one for the group, or the usual one.
-    fn wanted(
-        &self,
-        graph: Option<(&Graph, Node)>,
-        kernel: Rc<Kernel>,
-        traversal: Traversal,
-    ) -> Result<Wanted, String> {
+    fn wanted(&self, graph: Option<(&Graph, Node)>, kernel: &Kernel, traversal: &Traversal) -> Result<Wanted, String> {
         let named = graph.zip(self.settings.plans.as_ref());
         let group = named.map(|((graph, node), plans)| (plans, outputs(graph, node)));
         let Some((entry, group)) = group.and_then(|(plans, group)| Some((plans.find(&group)?, group))) else {
             return Wanted::new(kernel, traversal, self.target());
         };
-        match entry.resolve(&kernel, &traversal, self.target()) {
+        match entry.resolve(kernel, traversal, self.target()) {
             Ok(plan) => {
                 self.used_plans.borrow_mut().insert(group);
-                Wanted::planned(kernel, traversal, plan, self.target())
+                Wanted::planned(kernel, traversal, &plan, self.target())
             }
             Err(why) => {
                 let why = format!("the group of {group}: {why}");
@@ -599,33 +588,30 @@ impl CpuBackend {
             let (arguments, _) = arguments_of_types(section, usual.unwrap_or(DType::Float));
             let kernel = self.lowered(section, graph.kind(node).as_str(), &arguments, request.release).ok()?;
             let traversal = whole_graph::in_a_row(&kernel);
-            self.wanted(Some((graph, node)), kernel, traversal).ok()
+            self.wanted(Some((graph, node)), &kernel, &traversal).ok()
         });
         likely.take(MOST_FORESEEN).collect()
     }
 
     /// Those that have not been compiled, each once.
     fn new_ones(&self, mut wanted: Vec<Wanted>) -> Vec<Wanted> {
-        let mut seen: FxHashSet<String> = FxHashSet::default();
-        let known = self.by_text.borrow();
-        wanted.retain(|wanted| !known.contains_key(&wanted.text) && seen.insert(wanted.text.clone()));
+        let mut seen: FxHashSet<Identity> = FxHashSet::default();
+        let known = self.by_identity.borrow();
+        wanted.retain(|wanted| !known.contains_key(&wanted.identity) && seen.insert(wanted.identity));
         wanted
     }
 
     /// Takes a unit of kernels from disk, or compiles it.
     fn make(&self, unit: &[Wanted]) -> Result<(), String> {
         let names: Vec<String> = (0..unit.len()).map(|i| format!("{NAME}_{i}")).collect();
-        let function = |(name, wanted): (&String, &Wanted)| {
-            self.target().function(name, &wanted.kernel, &wanted.traversal, &wanted.plan)
-        };
-        let functions: Vec<String> = names.iter().zip(unit).map(function).collect::<Result<_, _>>()?;
+        let function = |(name, wanted): (&String, &Wanted)| self.target().printed(name, &wanted.nests);
+        let functions: Vec<String> = names.iter().zip(unit).map(function).collect();
         let text = (self.target().unit)(&functions);
         let source = match self.settings.engine {
             Engine::Emulated | Engine::Checked => {
-                let totals = names
-                    .iter()
-                    .zip(unit)
-                    .flat_map(|(name, wanted)| summed_stores(&wanted.kernel).map(move |store| total_name(name, store)));
+                let totals = names.iter().zip(unit).flat_map(|(name, wanted)| {
+                    wanted.nests.totals.iter().map(move |(store, _)| total_name(name, *store))
+                });
                 let all: Vec<String> = names.iter().cloned().chain(totals).collect();
                 emulated_launch::source(&text, &all, self.settings.engine == Engine::Checked)
             }
@@ -634,12 +620,9 @@ impl CpuBackend {
         };
         let (library, text) = (self.opened(&source, unit.len() as u64)?, Rc::from(text));
         for (name, wanted) in names.iter().zip(unit) {
-            let compiled = Compiled {
-                code: self.code(name, wanted, &library, &text)?,
-                tile: wanted.plan.tile(),
-                phases: Loops::new(&wanted.kernel, &wanted.traversal, &wanted.plan).launch_phases(),
-            };
-            self.by_text.borrow_mut().insert(wanted.text.clone(), Rc::new(compiled));
+            let compiled =
+                Compiled { code: self.code(name, wanted, &library, &text)?, tile: wanted.tile, phases: wanted.phases };
+            self.by_identity.borrow_mut().insert(wanted.identity, Rc::new(compiled));
         }
         Ok(())
     }
@@ -648,15 +631,15 @@ impl CpuBackend {
     fn make_on_device(&self, names: &[String], unit: &[Wanted], text: &str) -> Result<(), String> {
         let module = Rc::new(self.module(text, unit.len() as u64)?);
         for (name, wanted) in names.iter().zip(unit) {
-            let total = |store| Ok((store, module.function(&total_name(name, store))?));
+            let total = |(store, _): &(usize, _)| Ok((*store, module.function(&total_name(name, *store))?));
             let kernel = DeviceKernel {
                 function: module.function(name)?,
-                totals: summed_stores(&wanted.kernel).map(total).collect::<Result<_, String>>()?,
-                grid: wanted.plan.grid.ok_or("a plan for GPUs has no grid")?,
+                totals: wanted.nests.totals.iter().map(total).collect::<Result<_, String>>()?,
+                grid: wanted.grid.ok_or("a plan for GPUs has no grid")?,
                 module: module.clone(),
             };
-            let compiled = Compiled { code: Code::Device(kernel), tile: wanted.plan.tile(), phases: None };
-            self.by_text.borrow_mut().insert(wanted.text.clone(), Rc::new(compiled));
+            let compiled = Compiled { code: Code::Device(kernel), tile: wanted.tile, phases: None };
+            self.by_identity.borrow_mut().insert(wanted.identity, Rc::new(compiled));
         }
         Ok(())
     }
@@ -692,17 +675,17 @@ impl CpuBackend {
 
     /// What a launch of a compiled kernel runs.
     fn code(&self, name: &str, wanted: &Wanted, library: &Rc<Loaded>, text: &Rc<str>) -> Result<Code, String> {
-        let Some(grid) = wanted.plan.grid else {
+        let Some(grid) = wanted.grid else {
             return Ok(Code::Function(library.kernel(name)?, library.clone()));
         };
         Ok(Code::Emulated(Emulated {
             entry: library.emulated(&entry_of(name))?,
-            totals: summed_stores(&wanted.kernel)
-                .map(|store| Ok((store, library.emulated(&entry_of(&total_name(name, store)))?)))
+            totals: (wanted.nests.totals.iter())
+                .map(|(store, _)| Ok((*store, library.emulated(&entry_of(&total_name(name, *store)))?)))
                 .collect::<Result<_, String>>()?,
             library: library.clone(),
             grid,
-            has_barriers: self.target().nest(&wanted.kernel, &wanted.traversal, &wanted.plan)?.has_barriers(),
+            has_barriers: wanted.nests.own.has_barriers(),
             text: text.clone(),
             is_checked: self.settings.engine == Engine::Checked,
         }))
@@ -731,6 +714,12 @@ impl CpuBackend {
         self.cache.keep(&known_by, compiler.identity(), &path);
         Ok(Rc::new(library))
     }
+}
+
+/// A kernel as a nest, which is executed.
+fn executed(wanted: Wanted) -> Result<Rc<Compiled>, String> {
+    verify(&wanted.nests.own).map_err(|why| format!("its nest is wrong: {why}"))?;
+    Ok(Rc::new(Compiled { code: Code::Nest(wanted.nests.own), tile: wanted.tile, phases: None }))
 }
 
 /// The common part of the names of a unit's kernels, each with a number.

@@ -92,7 +92,7 @@ impl CpuBackend {
             let known: Vec<Known> = piece.operands.iter().map(|value| values[value].clone()).collect();
             let (kernel, geometry) = self.settled_for(&piece.section, request.name, &known, request.release).ok()?;
             values.extend(piece.results.iter().copied().zip(results(&kernel, &geometry, &known)));
-            wanted.push(Wanted::new(kernel, geometry.traversal, self.target()).ok()?);
+            wanted.push(Wanted::new(&kernel, &geometry.traversal, self.target()).ok()?);
         }
         Some(wanted)
     }
