@@ -282,7 +282,7 @@ impl Spelling for Printer<'_> {
             Known::Line if self.at_once().is_some() => "j + u",
             Known::Line => "j",
             Known::Point => "i",
-            Known::Thread | Known::Half | Known::Element => "",
+            Known::Thread | Known::Half | Known::Element | Known::End | Known::Distance => "",
         }
     }
 }

@@ -86,6 +86,11 @@ impl Printer<'_> {
                 format!("for (jo_index element = JO_THREAD; element < launch.count; element += {threads}) {{")
             }
             (Axis::Elements, _) => "for (jo_index element = 0; element < launch.count; element++) {".to_owned(),
+            (Axis::Turns, _) => {
+                let begin = "jo_index turn = 0, element = JO_THREAD";
+                format!("for ({begin}; turn < launch.count; turn += {threads}, element += {threads}) {{")
+            }
+            (Axis::Distances, _) => format!("for (jo_index distance = 1; distance < {threads}; distance *= 2) {{"),
             (Axis::Halves, _) => format!("for (jo_index half = {}; half > 0; half /= 2) {{", threads / 2),
             (other, _) => format!("#error {other:?}"),
         }
@@ -205,6 +210,8 @@ impl Spelling for Printer<'_> {
             Known::Thread => "JO_THREAD",
             Known::Half => "half",
             Known::Element => "(i64)element",
+            Known::End => "launch.count",
+            Known::Distance => "distance",
             _ => "#error a number",
         }
     }
@@ -213,6 +220,12 @@ impl Spelling for Printer<'_> {
         match origin {
             Origin::Partner(variable) => format!("JO_GET({}, JO_THREAD + half)", self.nest.variables[variable].name),
             Origin::OfFirst(variable) => format!("JO_GET({}, 0)", self.nest.variables[variable].name),
+            Origin::OfLast(variable) => {
+                format!("JO_GET({}, {})", self.nest.variables[variable].name, self.threads() - 1)
+            }
+            Origin::Before(variable) => {
+                format!("JO_GET({}, JO_THREAD - distance)", self.nest.variables[variable].name)
+            }
             _ => String::new(),
         }
     }

@@ -39,6 +39,7 @@
 pub mod build;
 mod element_nests;
 mod grid_nests;
+mod grid_scans;
 mod grid_verification;
 pub mod identity;
 pub mod nest_execution;
@@ -122,6 +123,11 @@ pub enum Axis {
     SharesBefore,
     /// The elements of a row, in all its pieces.
     Elements,
+    /// The elements of a row, so many at a time as a block has threads: each has one of them, or
+    /// none in the last turn.
+    Turns,
+    /// Distances between threads of a block, each twice the one before: 1, 2, ... 128.
+    Distances,
     /// Halves of the threads of a block, each half as large as the one before: 128, 64, ... 1.
     Halves,
 }
@@ -181,6 +187,10 @@ pub enum Origin {
     Partner(usize),
     /// A variable of the first thread of the block.
     OfFirst(usize),
+    /// A variable of the last one.
+    OfLast(usize),
+    /// A variable of the thread that is a distance before this one in the loop over distances.
+    Before(usize),
 }
 
 /// A number that loops know.
@@ -208,6 +218,10 @@ pub enum Known {
     Half,
     /// The position of an element in its row.
     Element,
+    /// The elements of a row, as a position.
+    End,
+    /// The distance between two threads.
+    Distance,
 }
 
 /// A value, converted.
@@ -504,6 +518,8 @@ impl Axis {
             Axis::Parts { .. } => "parts of lines",
             Axis::Shares | Axis::SharesBefore => "parts of a row",
             Axis::Elements => "elements",
+            Axis::Turns => "turns",
+            Axis::Distances => "distances",
             Axis::Halves => "halves",
         }
     }

@@ -13,6 +13,7 @@
 
 use super::{Plan, TUNING};
 use crate::codegen::kernel::{Direction, Kernel, Traversal};
+use crate::codegen::loop_structure::is_reordered;
 
 /// Threads of a block. Eight warps hide the latency of each other's loads, and states of two
 /// doubles for each of them are 4 KiB of shared memory.
@@ -28,6 +29,8 @@ pub const MOST_NUMBERS: usize = 8;
 const SHARED: usize = 48 << 10;
 /// Bytes of the largest state of a reduction, for one thread: three doubles.
 const STATE: usize = 24;
+/// Bytes of the state of a scan.
+const SCAN: usize = 8;
 
 /// How rows are distributed over blocks of threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,12 +67,26 @@ impl RowsBy {
 
 /// The plan that heuristics choose for blocks of threads. Neighbouring threads are to read
 /// neighbouring elements.
-pub fn choose_grid(_: &Kernel, traversal: &Traversal) -> Plan {
+pub fn choose_grid(kernel: &Kernel, traversal: &Traversal) -> Plan {
     let rows = match traversal.direction {
+        _ if has_ordered_scan(kernel) => RowsBy::Thread,
         Direction::Points | Direction::Outer => RowsBy::Thread,
         Direction::Inner | Direction::Split | Direction::Strided => RowsBy::Block,
     };
     Plan { grid: Some(Grid { threads: THREADS, rows }), ..Plan::plain(traversal, &TUNING) }
+}
+
+/// Whether a scan has to combine elements one after the other, as one thread does.
+fn has_ordered_scan(kernel: &Kernel) -> bool {
+    let mut scans = kernel.steps.iter().filter_map(|step| Some((step.scan.as_ref()?, step)));
+    scans.any(|(scan, step)| !is_reordered(scan.op, step))
+}
+
+/// Bytes of shared memory of a block whose threads compute a row together.
+fn shared(kernel: &Kernel, threads: usize) -> usize {
+    let scans = kernel.steps.iter().filter(|step| step.scan.is_some()).count();
+    // A scan may be computed in each phase.
+    (kernel.reductions.len() * STATE + scans * (1 + kernel.reductions.len()) * SCAN) * threads
 }
 
 /// Whether blocks of threads can run a kernel.
@@ -82,11 +99,10 @@ pub fn fits_grid(kernel: &Kernel) -> Result<(), String> {
         true => Ok(()),
         false => Err(format!("it has {n} {what}, and a launch passes {most}")),
     };
-    if kernel.has_scan() {
-        return Err("scans are not computed by blocks of threads yet".to_owned());
+    if kernel.steps.iter().any(|step| step.scan.is_some() && !step.formula.is_operand()) {
+        return Err("a scan of what its formula computes".to_owned());
     }
-    let states = kernel.reductions.len() * STATE * THREADS;
-    if states > SHARED {
+    if shared(kernel, THREADS) > SHARED {
         return Err(format!("its {} reductions do not fit into shared memory", kernel.reductions.len()));
     }
     fits("operands and results", kernel.accesses(), MOST_ACCESSES)?;
@@ -106,7 +122,10 @@ pub fn check_grid(kernel: &Kernel, traversal: &Traversal, plan: &Plan) -> Result
     if rows == RowsBy::Block && traversal.direction == Direction::Points {
         return Err("grid block: points are rows of one element, which one thread computes".to_owned());
     }
-    if rows == RowsBy::Block && kernel.reductions.len() * STATE * threads > SHARED {
+    if rows == RowsBy::Block && has_ordered_scan(kernel) {
+        return Err("grid block: products and sums of doubles are scanned in order, by one thread".to_owned());
+    }
+    if rows == RowsBy::Block && shared(kernel, threads) > SHARED {
         return Err(format!("grid block {threads}: its reductions do not fit into shared memory"));
     }
     let is_kept = !plan.kept.is_empty() || !plan.alone.is_empty() || !plan.shared.is_empty();

@@ -106,13 +106,15 @@ impl Builder<'_> {
         for &k in &reduced {
             self.begin_state(k, body);
         }
-        let moving: Vec<usize> = (0..self.kernel.accesses()).filter(|&at| !self.nest.accesses[at].is_of_row).collect();
-        // None moves along a row of one element.
-        let located = (!moving.is_empty()).then_some(Stmt::Locate { accesses: moving, at: Axis::Elements });
-        let mut inner: Vec<Stmt> = located.into_iter().collect();
-        self.element(phase, aims, &mut inner);
-        let bind = if grid.rows == RowsBy::Block { Bind::Thread } else { Bind::Serial };
-        body.push(For::over(Axis::Elements, bind, inner));
+        let scans = self.begin_scans(phase, aims, body);
+        if grid.rows == RowsBy::Block && !scans.is_empty() {
+            self.scan_by_block((phase, aims), &scans, grid.threads, body);
+        } else {
+            let mut inner = self.located();
+            self.element(phase, aims, &mut inner);
+            let bind = if grid.rows == RowsBy::Block { Bind::Thread } else { Bind::Serial };
+            body.push(For::over(Axis::Elements, bind, inner));
+        }
         if grid.rows == RowsBy::Block && !reduced.is_empty() {
             self.merge_threads(&reduced, grid.threads, body);
         }
@@ -121,15 +123,25 @@ impl Builder<'_> {
         }
     }
 
+    /// Finds where accesses are at an element; none moves along a row of one element.
+    pub(super) fn located(&self) -> Vec<Stmt> {
+        let moving: Vec<usize> = (0..self.kernel.accesses()).filter(|&at| !self.nest.accesses[at].is_of_row).collect();
+        let located = (!moving.is_empty()).then_some(Stmt::Locate { accesses: moving, at: Axis::Elements });
+        located.into_iter().collect()
+    }
+
     /// What is computed at one element for some aims.
-    fn element(&mut self, phase: usize, aims: &[Aim], body: &mut Vec<Stmt>) {
+    pub(super) fn element(&mut self, phase: usize, aims: &[Aim], body: &mut Vec<Stmt>) {
         let kernel = self.kernel;
         let mut loaded = BTreeSet::new();
         for i in self.loops.schedule.steps(kernel, phase, aims) {
             for input in &kernel.steps[i].inputs {
                 self.load_once(input.source, &mut loaded, body);
             }
-            body.push(self.applied_on_grid(i));
+            match kernel.steps[i].scan {
+                Some(_) => self.scanned(i, phase, body),
+                None => body.push(self.applied_on_grid(i)),
+            }
         }
         for &aim in aims {
             self.load_once(source_of(kernel, aim), &mut loaded, body);

@@ -9,7 +9,7 @@
 //! - An element of a result is written by one thread: in a loop over its elements that threads
 //!   share out, or under a condition that one thread fulfils.
 
-use super::state_rules::{IS_FIRST_THREAD, IS_IN_HALF};
+use super::state_rules::{IS_BEHIND, IS_FIRST_THREAD, IS_IN_HALF, IS_IN_ROW};
 use super::{Axis, Bind, Compute, For, Nest, Operand, Origin, Place, Spread, Stmt, Term};
 use std::collections::BTreeSet;
 
@@ -109,7 +109,7 @@ impl Verifier<'_> {
             (Axis::Rows, Bind::Grid | Bind::Block) => outside,
             (Axis::Elements, Bind::Thread) => self.is_in(Axis::Rows, Bind::Block),
             (Axis::Elements, Bind::Serial) => self.is_in(Axis::Rows, Bind::Grid),
-            (Axis::Halves, Bind::Serial) => self.is_in(Axis::Rows, Bind::Block),
+            (Axis::Turns | Axis::Distances | Axis::Halves, Bind::Serial) => self.is_in(Axis::Rows, Bind::Block),
             _ => false,
         };
         self.loops.push((all.axis, all.bind));
@@ -161,11 +161,21 @@ impl Verifier<'_> {
     }
 
     fn locate(&mut self, accesses: &[usize], at: Axis) -> Result<(), String> {
-        let is_there = self.loops.iter().any(|around| around.0 == at);
+        let is_turn = at == Axis::Elements && self.has_turn();
+        let is_there = is_turn || self.loops.iter().any(|around| around.0 == at);
         let known = if at == Axis::Elements { &mut self.known.at_element } else { &mut self.known.at_row };
         known.extend(accesses);
         let is_placed = at != Axis::Elements || accesses.iter().all(|access| self.known.at_row.contains(access));
         if is_there && is_placed { Ok(()) } else { self.refuse("an access is located outside of its loop") }
+    }
+
+    /// Whether a thread has an element of its own.
+    fn has_element(&self) -> bool {
+        self.is_in(Axis::Elements, Bind::Thread) || self.has_turn()
+    }
+
+    fn has_turn(&self) -> bool {
+        self.is_in(Axis::Turns, Bind::Serial) && self.conditions.contains(&IS_IN_ROW)
     }
 
     fn is_located(&self, at: usize) -> bool {
@@ -187,7 +197,7 @@ impl Verifier<'_> {
         let (access, by_threads) = (&self.nest.accesses[at], self.is_in(Axis::Rows, Bind::Grid));
         let by_one = match access.is_of_row {
             true => by_threads || self.conditions.contains(&IS_FIRST_THREAD),
-            false => by_threads || self.is_in(Axis::Elements, Bind::Thread),
+            false => by_threads || self.has_element(),
         };
         match () {
             () if access.is_added_to => self.refuse(&format!("{} is written, a sum", access.name)),
@@ -202,7 +212,7 @@ impl Verifier<'_> {
     /// `runtime/partial_sums.rs`, where the threads of a block share out the elements of a row.
     fn adds(&self, at: usize) -> Result<(), String> {
         let access = &self.nest.accesses[at];
-        let by_threads = self.is_in(Axis::Rows, Bind::Grid) || self.is_in(Axis::Elements, Bind::Thread);
+        let by_threads = self.is_in(Axis::Rows, Bind::Grid) || self.has_element();
         match () {
             () if !access.is_added_to => self.refuse(&format!("{} is added to, no sum", access.name)),
             () if !self.is_located(at) => self.refuse(&format!("{} is added to, not located", access.name)),
@@ -256,7 +266,13 @@ impl Verifier<'_> {
                 true => self.uses_other(variable),
                 false => self.refuse("the state of another half is read outside of a half"),
             },
-            Origin::OfFirst(variable) => self.uses_other(variable),
+            Origin::OfFirst(variable) | Origin::OfLast(variable) => self.uses_other(variable),
+            Origin::Before(variable) => {
+                match self.conditions.contains(&IS_BEHIND) && self.is_in(Axis::Distances, Bind::Serial) {
+                    true => self.uses_other(variable),
+                    false => self.refuse("the state of a thread before is read where there may be none"),
+                }
+            }
             Origin::Float(k) if k >= self.nest.floats => self.refuse("a number is read that the group does not have"),
             Origin::Integer(k) if k >= self.nest.integers => {
                 self.refuse("a number is read that the group does not have")

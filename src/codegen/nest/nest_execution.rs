@@ -230,7 +230,7 @@ impl Machine<'_> {
             Axis::Side => self.count_up(0..self.at.side, all, |at| &mut at.r),
             Axis::Shares => self.others(self.space.parts, all),
             Axis::SharesBefore => self.others(self.at.part, all),
-            Axis::Elements | Axis::Halves => Err(THREADS.to_owned()),
+            Axis::Elements | Axis::Turns | Axis::Distances | Axis::Halves => Err(THREADS.to_owned()),
         }
     }
 
@@ -507,7 +507,10 @@ impl Machine<'_> {
             Origin::Variable(variable) => self.variables[variable][self.index_of(variable)],
             Origin::Known(known) => self.known(known),
             // Nests with threads are refused at their first statement.
-            Origin::Partner(variable) | Origin::OfFirst(variable) => self.variables[variable][0],
+            Origin::Partner(variable)
+            | Origin::OfFirst(variable)
+            | Origin::OfLast(variable)
+            | Origin::Before(variable) => self.variables[variable][0],
             Origin::Found(slot, ty) => self.left[self.slot(self.at.other, slot)].cast(ty),
         }
     }
@@ -524,7 +527,7 @@ impl Machine<'_> {
             Known::First => at.from,
             Known::Line => at.line + at.u,
             Known::Point => at.i,
-            Known::Thread | Known::Half | Known::Element => 0,
+            Known::Thread | Known::Half | Known::Element | Known::End | Known::Distance => 0,
         })
     }
 

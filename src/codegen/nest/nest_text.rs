@@ -59,6 +59,8 @@ fn over(axis: Axis) -> String {
         Axis::Shares => "for each part of the row".to_owned(),
         Axis::SharesBefore => "for each part before this one".to_owned(),
         Axis::Elements => "for each element of the row".to_owned(),
+        Axis::Turns => "for each turn of the threads through the row".to_owned(),
+        Axis::Distances => "for each distance between threads".to_owned(),
         Axis::Halves => "for each half of the threads".to_owned(),
     }
 }
@@ -242,6 +244,8 @@ impl Nest {
             Origin::Found(slot, _) => format!("slot {slot}"),
             Origin::Partner(variable) => format!("{}[thread + half]", self.variables[variable].name),
             Origin::OfFirst(variable) => format!("{}[0]", self.variables[variable].name),
+            Origin::OfLast(variable) => format!("{}[last]", self.variables[variable].name),
+            Origin::Before(variable) => format!("{}[thread - distance]", self.variables[variable].name),
         };
         match operand.from == operand.to {
             true => name,
@@ -265,6 +269,8 @@ impl Known {
             Known::Thread => "thread",
             Known::Half => "half",
             Known::Element => "element",
+            Known::End => "end",
+            Known::Distance => "distance",
         }
     }
 }

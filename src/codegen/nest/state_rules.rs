@@ -62,6 +62,10 @@ pub(super) const SQUARES_OF_INFINITE: &str = "q + (a - a)";
 pub(super) const IS_NAN: &str = "x != x";
 /// Whether a thread is in the half that merges the states of the other one.
 pub(super) const IS_IN_HALF: &str = "t < h";
+/// Whether a thread has one that is a distance before it.
+pub(super) const IS_BEHIND: &str = "t >= h";
+/// Whether a thread has an element in a turn.
+pub(super) const IS_IN_ROW: &str = "j < c";
 /// Whether a thread is the first of its block.
 pub(super) const IS_FIRST_THREAD: &str = "t == 0";
 /// Whether one of several rows has such an element.
@@ -121,6 +125,8 @@ const ALL: &[&str] = &[
     SQUARES_OF_INFINITE,
     IS_NAN,
     IS_IN_HALF,
+    IS_BEHIND,
+    IS_IN_ROW,
     IS_FIRST_THREAD,
     ANY,
     BY_MEAN,

@@ -233,7 +233,9 @@ impl Verifier<'_> {
             Origin::Float(k) => k < nest.floats,
             Origin::Integer(k) => k < nest.integers,
             Origin::Constant(_) | Origin::Known(_) => true,
-            Origin::Partner(_) | Origin::OfFirst(_) => return self.refuse("it has no blocks of threads"),
+            Origin::Partner(_) | Origin::OfFirst(_) | Origin::OfLast(_) | Origin::Before(_) => {
+                return self.refuse("it has no blocks of threads");
+            }
             Origin::Found(slot, _) if !self.known.left.contains(&slot) => {
                 return self.refuse(&format!("slot {slot} is read before a part has left it"));
             }
