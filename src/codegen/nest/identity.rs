@@ -108,7 +108,9 @@ impl Hash for Operand {
             | Origin::Integer(number)
             | Origin::Variable(number)
             | Origin::Partner(number)
-            | Origin::OfFirst(number) => number.hash(state),
+            | Origin::OfFirst(number)
+            | Origin::OfLast(number)
+            | Origin::Before(number) => number.hash(state),
         }
     }
 }
