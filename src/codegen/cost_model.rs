@@ -44,8 +44,8 @@ pub struct Extents {
 pub struct Open {
     /// Tiles, parts and sides: as if a row had one.
     pub tiles: bool,
-    /// Tiles or blocks: as if their buffers fitted into the first level of cache, and stores came in
-    /// the best bursts.
+    /// Tiles or blocks: as if their buffers fitted into the first level of cache, and stores came
+    /// in the best bursts.
     pub buffers: bool,
     /// Rows that are taken at once: as if their totals stayed in registers.
     pub together: bool,

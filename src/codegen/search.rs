@@ -23,7 +23,7 @@
 //! The plan that heuristics choose is the first upper bound: what has no lower bound than it is
 //! not looked at.
 
-mod bindings;
+mod loop_bindings;
 mod plan_choices;
 
 use super::cost_model::{Estimate, Model, Open};
@@ -210,7 +210,7 @@ fn each(space: &dyn Space, until: usize, options: &mut Vec<usize>, visit: &mut d
 /// The space of the plans of a kernel on a target.
 pub fn space_of<'k>(model: Model<'k>, target: &'k Target, chosen: &Plan) -> Box<dyn Space + 'k> {
     match chosen.grid {
-        Some(grid) => Box::new(bindings::Bindings::new(model, target, chosen, grid)),
+        Some(grid) => Box::new(loop_bindings::Bindings::new(model, target, chosen, grid)),
         None => Box::new(plan_choices::Choices::new(model, target, chosen)),
     }
 }

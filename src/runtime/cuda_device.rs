@@ -114,7 +114,7 @@ impl Device {
         self.failure.borrow().clone()
     }
 
-    /// Keeps a failure that nobody else is told of.
+    /// Keeps a failure that no caller has seen yet.
     pub(super) fn fail(&self, why: String) {
         self.failure.borrow_mut().get_or_insert(why);
     }
@@ -317,8 +317,8 @@ impl DeviceMemory {
         device.enter()?;
         for begin in (0..self.bytes).step_by(PIECE) {
             let (n, (memory, done)) = ((self.bytes - begin).min(PIECE), device.piece()?);
-            // SAFETY: both have that many bytes, the copy before from the piece is done, and nobody
-            // else has its address. The slice ends before the next use of the piece.
+            // SAFETY: both have that many bytes, the copy before from the piece is done, and no
+            // other code has its address. The slice ends before the next use of the piece.
             let slice = unsafe {
                 std::ptr::copy_nonoverlapping(from.add(begin), memory.cast(), n);
                 std::slice::from_raw_parts(memory.cast::<u8>(), n)
@@ -340,14 +340,14 @@ impl DeviceMemory {
     /// Copies to main memory, when all work before is done.
     ///
     /// # Safety
-    /// As many bytes as this memory has begin at the address, nobody else has access to them, and
+    /// As many bytes as this memory has begin at the address, no other code has access to them, and
     /// what is copied is a value of their type.
     pub(super) unsafe fn download(&self, to: *mut u8) -> Result<(), String> {
         let device = &self.device;
         device.enter()?;
         for begin in (0..self.bytes).step_by(PIECE) {
             let (n, (memory, done)) = ((self.bytes - begin).min(PIECE), device.piece()?);
-            // SAFETY: the piece has that many bytes, and nobody else uses them until the wait below.
+            // SAFETY: the piece has that many bytes, and are not used otherwise until the wait.
             let slice = unsafe { std::slice::from_raw_parts_mut(memory.cast::<u8>(), n) };
             let from = self.address + begin as CUdeviceptr;
             // SAFETY: as above.

@@ -1,7 +1,7 @@
 //! Launches of compiled kernels on a GPU.
 //!
 //! Tensors stay there: an operand is copied to the device once, and a result is copied back when
-//! somebody reads it, see [`crate::tensor::elsewhere`].
+//! it is read, see [`crate::tensor::elsewhere`].
 //!
 //! ```text
 //! %b = prim::FusionGroup_0(%a)     copies %a to the device
@@ -38,9 +38,9 @@ pub struct DeviceKernel {
 impl Elsewhere for DeviceMemory {
     fn fetch(&self, into: &mut Buffer, from: usize) {
         let to = with_elements!(into, elements => elements[from..].as_mut_ptr().cast::<u8>());
-        // SAFETY: the buffer was made for as many elements as this memory has, from that one on, and
-        // is borrowed. Kernels write values of the elements' type, 0 or 1 where that is `bool`. A
-        // failure leaves zeros; the device keeps it, and the run ends with it.
+        // SAFETY: the buffer was made for as many elements as this memory has, from that one
+        // on, and is borrowed. Kernels write values of the elements' type, 0 or 1 where that is
+        // `bool`. A failure leaves zeros; the device keeps it, and the run ends with it.
         if let Err(why) = unsafe { self.download(to) } {
             self.device().fail(why);
         }

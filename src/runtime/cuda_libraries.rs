@@ -160,7 +160,7 @@ fn opened(path: &str) -> Result<Library, String> {
 }
 
 fn has(library: &Library, function: &str) -> bool {
-    // SAFETY: the address is only looked up, and called by nobody.
+    // SAFETY: the address is only looked up, and never called.
     unsafe { library.get::<unsafe extern "C" fn()>(function.as_bytes()) }.is_ok()
 }
 

@@ -34,7 +34,7 @@ impl Prepared {
     /// the plan's specification.
     pub fn new(plan: Rc<Plan>, operands: Vec<IValue>, guarded: bool) -> Prepared {
         let (kernel, geometry) = (&plan.kernel, &plan.geometry);
-        // A device has its own memory, which nobody else writes to.
+        // A device has its own memory, which nothing else writes to.
         let guarded = guarded && !matches!(plan.compiled.code, Code::Device(_));
         let destination =
             |(made, (shape, _)): (&Made, &(Dims, Dims))| Destination::new(made.dtype, layout::numel(shape), guarded);

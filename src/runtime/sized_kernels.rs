@@ -90,7 +90,8 @@ fn sized((graph, node): (&Graph, Node), section: &Graph, release: Release) -> Re
     Ok(SizedKernel { outputs: outputs(graph, node), kernel, traversal, extents })
 }
 
-/// A tensor of the sizes and strides that the type of a value gives, contiguous where it gives none.
+/// A tensor of the sizes and strides that the type of a value gives, contiguous where it gives
+/// none.
 fn view(graph: &Graph, value: Value) -> Option<View> {
     let tensor = graph.ty(value).as_tensor()?;
     let sizes = tensor.sizes.as_ref()?;

@@ -1,5 +1,5 @@
 //! Copies of memory elsewhere, on a device: a tensor that a kernel of a device made is copied to
-//! main memory when somebody reads it, and not at all if only kernels do.
+//! main memory when the interpreter reads it, and not at all if only kernels do.
 
 use super::buffer::Buffer;
 use std::any::Any;
@@ -18,7 +18,7 @@ pub trait Elsewhere: Debug {
 
 /// What a memory has elsewhere.
 #[derive(Clone, Debug)]
-pub(super) struct Twin {
+pub(super) struct DeviceCopy {
     pub(super) memory: Rc<dyn Elsewhere>,
     /// Whether main memory has not been written yet.
     pub(super) is_newer: bool,

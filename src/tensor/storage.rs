@@ -2,7 +2,7 @@
 
 use super::buffer::Buffer;
 use super::dtype::DType;
-use super::elsewhere::{Elsewhere, Twin};
+use super::elsewhere::{DeviceCopy, Elsewhere};
 use crate::symbol::Symbol;
 use std::cell::{Cell, OnceCell, Ref, RefCell, RefMut};
 use std::ops::Range;
@@ -48,7 +48,7 @@ struct Memory {
     /// The same memory as elements of other types.
     readings: OnceCell<Rc<Readings>>,
     /// A copy on a device.
-    twin: RefCell<Option<Twin>>,
+    device_copy: RefCell<Option<DeviceCopy>>,
 }
 
 /// One memory that is read as several element types: a buffer for each, of which the one written
@@ -97,7 +97,7 @@ impl Storage {
             known,
             bytes,
             readings: OnceCell::new(),
-            twin: RefCell::default(),
+            device_copy: RefCell::default(),
         }))
     }
 
@@ -122,7 +122,7 @@ impl Storage {
     /// The elements, writable.
     pub fn write(&self) -> RefMut<'_, Buffer> {
         self.fetch();
-        *self.0.twin.borrow_mut() = None;
+        *self.0.device_copy.borrow_mut() = None;
         self.refresh();
         if let Some(readings) = self.0.readings.get() {
             readings.latest.set(place_among(readings, Rc::as_ptr(&self.0)).unwrap_or(usize::MAX));
@@ -134,7 +134,7 @@ impl Storage {
     /// Programs see all of its elements.
     pub fn read_as(&self, dtype: DType) -> Storage {
         let bytes = self.read().bytes(self.known());
-        *self.0.twin.borrow_mut() = None;
+        *self.0.device_copy.borrow_mut() = None;
         let mut buffer = Buffer::zeros(dtype, bytes.len() / dtype.size());
         buffer.set_bytes(0, &bytes);
         let other = Storage::new(buffer);
@@ -154,25 +154,25 @@ impl Storage {
 
     /// Its copy on a device.
     pub fn elsewhere(&self) -> Option<Rc<dyn Elsewhere>> {
-        self.0.twin.borrow().as_ref().map(|twin| twin.memory.clone())
+        self.0.device_copy.borrow().as_ref().map(|device_copy| device_copy.memory.clone())
     }
 
     /// Keeps a copy on a device, which is newer or equal. Memory that is read as several types has
     /// none.
     pub fn keep_elsewhere(&self, memory: Rc<dyn Elsewhere>, is_newer: bool) {
         if self.0.readings.get().is_none() {
-            *self.0.twin.borrow_mut() = Some(Twin { memory, is_newer });
+            *self.0.device_copy.borrow_mut() = Some(DeviceCopy { memory, is_newer });
         }
     }
 
     /// Copies what is newer on a device to main memory.
     fn fetch(&self) {
-        let mut twin = self.0.twin.borrow_mut();
-        if let Some(twin) = twin.as_mut().filter(|twin| twin.is_newer)
+        let mut device_copy = self.0.device_copy.borrow_mut();
+        if let Some(device_copy) = device_copy.as_mut().filter(|device_copy| device_copy.is_newer)
             && let Ok(mut buffer) = self.0.buffer.try_borrow_mut()
         {
-            twin.memory.fetch(&mut buffer, self.0.known.start);
-            twin.is_newer = false;
+            device_copy.memory.fetch(&mut buffer, self.0.known.start);
+            device_copy.is_newer = false;
         }
     }
 

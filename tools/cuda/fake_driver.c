@@ -5,7 +5,7 @@
 //   cc -shared -fPIC -DEMULATION='"…/src/runtime/emulation.c"' -Wl,-soname,libcuda.so …
 //   cc -DNVRTC -shared -fPIC -DEMULATION='"…/src/runtime/emulation.c"' -Wl,-soname,libnvrtc.so …
 //
-// It is stricter than a driver. Streams do their work late: when somebody waits, and before that at
+// It is stricter than a driver. Streams do their work late: when the program waits, and before that at
 // random times (FAKE_CUDA_SEED). Device memory lies between pages that cannot be touched, and
 // cannot be touched itself unless work is done. At the end it says what was called and what was
 // left (FAKE_CUDA_REPORT names a file).
@@ -137,7 +137,7 @@ int nvrtcCompileProgram(program *all, int count, const char *const *options)
         is_exact |= !strcmp(options[k], "--fmad=false");
     }
     if (!architecture || !is_exact) return INVALID_OPTION;
-    char folder[] = "/tmp/fake-nvrtc-XXXXXX", path[64], command[512];
+    char folder[] = P_tmpdir "/fake-nvrtc-XXXXXX", path[64], command[512];
     if (!mkdtemp(folder)) return INTERNAL;
     snprintf(path, sizeof path, "%s/unit.c", folder);
     FILE *const unit = fopen(path, "w");
@@ -489,7 +489,7 @@ int cuModuleLoadData(module **made, const void *image)
     const image_head *const head = image;
     if (memcmp(head->magic, MAGIC, sizeof MAGIC)) return INVALID_IMAGE;
     if (head->architecture != 90) return NO_BINARY;
-    char path[] = "/tmp/fake-module-XXXXXX";
+    char path[] = P_tmpdir "/fake-module-XXXXXX";
     const int file = mkstemp(path);
     const ssize_t written = file < 0 ? -1 : write(file, head + 1, head->bytes);
     if (file >= 0) close(file);

@@ -329,7 +329,8 @@ pub(crate) fn tell_side_effects(env: &Environment, workspace: &mut Workspace<'_>
     }
 }
 
-/// Copies what a device still has to main memory: a failure must not come after results are written.
+/// Copies what a device still has to main memory: a failure must not come after results are
+/// written.
 fn bring_back(ran: &Result<Vec<IValue>, Stop>) {
     for value in ran.iter().flatten().flat_map(leaves) {
         value.tensor().into_iter().for_each(|tensor| drop(tensor.storage().read()));

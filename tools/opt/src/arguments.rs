@@ -2,15 +2,17 @@
 
 use crate::World;
 use crate::cmd_audit::AuditArgs;
+use crate::cmd_bench::BenchArgs;
 use crate::cmd_export::ExportArgs;
 use crate::cmd_inspect::InspectArgs;
 use crate::cmd_lint::LintArgs;
 use crate::cmd_merge::MergeArgs;
+use crate::cmd_probe::ProbeArgs;
+use crate::cmd_tune::TuneArgs;
 use crate::engine_options::Releases;
 use crate::several::ShardArg;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use jitopt_core::codegen::devices::DEVICES;
 use jitopt_core::interpreter::Release;
 use std::path::PathBuf;
 
@@ -490,19 +492,14 @@ pub(crate) struct RunSemantics {
     pub(crate) stats: Option<String>,
 }
 
-/// The machines that there are predictions for.
-fn machines() -> PossibleValuesParser {
-    PossibleValuesParser::new(DEVICES.iter().map(|device| device.name))
-}
-
 /// Backend for fusion groups.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct BackendArgs {
     /// Backend for fusion groups: the interpreter, kernels compiled from C, the loops of kernels
     /// executed without a compiler, or kernels in CUDA whose blocks of threads the processor
-    /// emulates, with each access of memory checked or without, or a GPU runs. JITOPT_CC or CC names
-    /// the compiler, JITOPT_NVRTC and JITOPT_CUDA_DRIVER the libraries of CUDA, JITOPT_CACHE the
-    /// directory of compiled kernels
+    /// emulates, with each access of memory checked or without, or a GPU runs. JITOPT_CC or CC
+    /// names the compiler, JITOPT_NVRTC and JITOPT_CUDA_DRIVER the libraries of CUDA, JITOPT_CACHE
+    /// the directory of compiled kernels
     #[arg(long, value_name = "WHO", default_value = "interp", require_equals = true)]
     #[arg(value_parser = PossibleValuesParser::new(["interp", "cpu", "nest", "cuda-emulated", "cuda-checked", "cuda"]))]
     pub(crate) backend: String,
@@ -704,124 +701,6 @@ pub(crate) struct ExplainArgs {
     pub(crate) torch: Option<Release>,
 }
 
-const BENCH_EXAMPLES: &str = "\
-Examples:
-  jitopt bench case.ir --passes='@default,fuse'
-  jitopt bench case.ir --passes='@default,fuse{level=2}' --against='@default,fuse' --threads 1 --json
-  jitopt bench in.ir --passes='@default,fuse' --seed 1 --shape '%x=512,1024'
-
-Both run alternately on the same inputs, after their results are compared. Bytes are those that operators read and wrote;
-a group run by a kernel is one operator. The roofline is a kernel that copies as many bytes, measured in the same rounds.
-Exit codes: 0 measured, 5 results differ, 1 a graph does not run.";
-
-#[derive(Debug, Args)]
-#[command(after_help = BENCH_EXAMPLES)]
-pub(crate) struct BenchArgs {
-    /// The graphs, each with its inputs in the same folder
-    #[arg(required = true)]
-    pub(crate) files: Vec<PathBuf>,
-    /// The pipeline to measure
-    #[arg(long, value_name = "PIPELINE")]
-    pub(crate) passes: String,
-    /// The baseline pipeline [default: that of --passes without `fuse`]
-    #[arg(long, value_name = "PIPELINE")]
-    pub(crate) against: Option<String>,
-    #[command(flatten)]
-    pub(crate) seen: ProfileArg,
-    /// Predict the times of kernels on a machine instead of measuring: of kernels in CUDA, or in C on
-    /// the processor of the recorded figures. Sizes come from types and --shape; nothing runs
-    #[arg(long, value_name = "MACHINE", require_equals = true, conflicts_with_all = ["against", "inputs", "args"])]
-    #[arg(value_parser = machines())]
-    pub(crate) predict: Option<String>,
-    /// Number of rounds
-    #[arg(long, value_name = "N", default_value_t = 51, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) runs: u32,
-    /// Threads per kernel [default: the number of processors]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) threads: Option<u32>,
-    /// Print JSON instead of tables
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Backend for fusion groups: kernels compiled from C, kernels of a GPU, or the interpreter
-    #[arg(long, value_name = "WHO", default_value = "cpu", require_equals = true)]
-    #[arg(value_parser = PossibleValuesParser::new(["interp", "cpu", "cuda"]))]
-    pub(crate) backend: String,
-    /// Neither read nor write the cache of compiled kernels
-    #[arg(long)]
-    pub(crate) no_cache: bool,
-    /// GPU of --backend=cuda [default: 0]
-    #[arg(long, value_name = "N")]
-    pub(crate) device: Option<u32>,
-    /// Input tensors: a safetensors, .npz or .npy file
-    #[arg(long, value_name = "FILE")]
-    pub(crate) inputs: Option<PathBuf>,
-    /// JSON description of the inputs
-    #[arg(long, value_name = "FILE")]
-    pub(crate) args: Option<PathBuf>,
-    /// Generate missing inputs, with this seed
-    #[arg(long, value_name = "N")]
-    pub(crate) seed: Option<u64>,
-    /// Shape of a generated tensor; may be repeated
-    #[arg(long, value_name = "%X=SIZES")]
-    pub(crate) shape: Vec<String>,
-    /// Content of a constant, attribute or parameter that the text does not show; may be repeated
-    #[arg(long, value_name = "%V=FILE")]
-    pub(crate) bind: Vec<String>,
-    /// Directory of such contents
-    #[arg(long, value_name = "DIR")]
-    pub(crate) bind_dir: Option<PathBuf>,
-    /// Generate contents that are not bound: zeros, ones, random, or random:SEED
-    #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "random")]
-    pub(crate) fill_unknown: Option<String>,
-    /// PyTorch release whose results are reproduced, such as 1.3, 1.8.1 or 2.15 [default: the
-    /// newest release that prints such text]
-    #[arg(long, value_name = "VERSION", require_equals = true)]
-    pub(crate) torch: Option<Release>,
-    /// Graph of a called function or method; may be repeated
-    #[arg(long, value_name = "NAME=FILE")]
-    pub(crate) callee: Vec<String>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct TuneArgs {
-    /// The graph
-    pub(crate) file: PathBuf,
-    /// The pipeline that makes the groups
-    #[arg(long, value_name = "PIPELINE")]
-    pub(crate) passes: String,
-    /// The machine that plans are for: `cpu`, or one that runs kernels in CUDA
-    #[arg(long, value_name = "MACHINE", default_value = "cpu", require_equals = true, value_parser = machines())]
-    pub(crate) target: String,
-    /// Write the plans that were found, for `run --plan`
-    #[arg(long, value_name = "FILE")]
-    pub(crate) plan: Option<PathBuf>,
-    /// Sizes of a parameter; may be repeated
-    #[arg(long, value_name = "%X=SIZES")]
-    pub(crate) shape: Vec<String>,
-    /// Compile and time the best plans by the model on this processor, and keep the fastest one.
-    /// Each is compared with the interpreter first
-    #[arg(long)]
-    pub(crate) measure: bool,
-    /// How many plans of each kernel are timed, besides the usual one
-    #[arg(long, value_name = "N", default_value_t = 8, requires = "measure")]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=64))]
-    pub(crate) candidates: u32,
-    /// Number of rounds
-    #[arg(long, value_name = "N", default_value_t = 21, requires = "measure")]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) runs: u32,
-    /// Threads per kernel [default: 1, as the model assumes]
-    #[arg(long, value_name = "N", requires = "measure", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) threads: Option<u32>,
-    /// Seed of the inputs that plans are timed with
-    #[arg(long, value_name = "N", requires = "measure", default_value_t = 0)]
-    pub(crate) seed: u64,
-    /// PyTorch release whose semantics apply, such as 1.3, 1.8.1 or 2.15 [default: the newest
-    /// release that prints such text]
-    #[arg(long, value_name = "VERSION", require_equals = true)]
-    pub(crate) torch: Option<Release>,
-}
-
 #[derive(Debug, Args)]
 pub(crate) struct BisectArgs {
     /// The graph
@@ -906,23 +785,6 @@ pub(crate) struct ExtractArgs {
     /// Keep graphs that are equal to earlier ones
     #[arg(long)]
     pub(crate) keep_duplicates: bool,
-}
-
-const PROBE_EXAMPLES: &str = "\
-Examples:
-  jitopt probe
-  jitopt probe --json
-  JITOPT_NVRTC=/opt/cuda/lib/libnvrtc.so.12 jitopt probe
-
-JITOPT_CC or CC names the C compiler, JITOPT_NVRTC and JITOPT_CUDA_DRIVER the libraries of CUDA; by default the loader
-looks for them. Whatever is missing, the exit code is 0.";
-
-#[derive(Debug, Args)]
-#[command(after_help = PROBE_EXAMPLES)]
-pub(crate) struct ProbeArgs {
-    /// Print JSON instead of a table
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]

@@ -1,11 +1,29 @@
 //! `jitopt probe`: compilers, libraries and devices of this machine, and what each enables.
 
-use crate::arguments::ProbeArgs;
 use crate::{World, exit};
+use clap::Args;
 use jitopt_engine::processor;
 use jitopt_engine::processor::Machine;
 use serde_json::{Value, json};
 use std::fmt::Write;
+
+const EXAMPLES: &str = "\
+Examples:
+  jitopt probe
+  jitopt probe --json
+  JITOPT_NVRTC=/opt/cuda/lib/libnvrtc.so.12 jitopt probe
+
+JITOPT_CC or CC names the C compiler, JITOPT_NVRTC and JITOPT_CUDA_DRIVER the libraries of CUDA; by default the loader
+looks for them. Whatever is missing, the exit code is 0.";
+
+/// `jitopt probe`
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ProbeArgs {
+    /// Print JSON instead of a table
+    #[arg(long)]
+    pub(crate) json: bool,
+}
 
 pub(crate) fn run(args: &ProbeArgs, world: &mut World<'_>) -> i32 {
     let machine = processor::probe(&world.workspace());

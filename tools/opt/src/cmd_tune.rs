@@ -1,10 +1,60 @@
 //! `jitopt tune`: searches plans under which the kernels of a graph take less time.
 
-use crate::arguments::TuneArgs;
 use crate::exit::{self, refuse};
 use crate::{World, batch};
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use jitopt_core::codegen::devices::DEVICES;
 use jitopt_core::codegen::devices::Device;
+use jitopt_core::interpreter::Release;
 use jitopt_engine::{Error, Measurement, Question, Tuned, TuningOptions, judging, panics};
+use std::path::PathBuf;
+
+/// `jitopt tune`
+#[derive(Debug, Args)]
+pub(crate) struct TuneArgs {
+    /// The graph
+    pub(crate) file: PathBuf,
+    /// The pipeline that makes the groups
+    #[arg(long, value_name = "PIPELINE")]
+    pub(crate) passes: String,
+    /// The machine that plans are for: `cpu`, or one that runs kernels in CUDA
+    #[arg(long, value_name = "MACHINE", default_value = "cpu", require_equals = true, value_parser = machines())]
+    pub(crate) target: String,
+    /// Write the plans that were found, for `run --plan`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) plan: Option<PathBuf>,
+    /// Sizes of a parameter; may be repeated
+    #[arg(long, value_name = "%X=SIZES")]
+    pub(crate) shape: Vec<String>,
+    /// Compile and time the best plans by the model on this processor, and keep the fastest one.
+    /// Each is compared with the interpreter first
+    #[arg(long)]
+    pub(crate) measure: bool,
+    /// How many plans of each kernel are timed, besides the usual one
+    #[arg(long, value_name = "N", default_value_t = 8, requires = "measure")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) candidates: u32,
+    /// Number of rounds
+    #[arg(long, value_name = "N", default_value_t = 21, requires = "measure")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) runs: u32,
+    /// Threads per kernel [default: 1, as the model assumes]
+    #[arg(long, value_name = "N", requires = "measure", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) threads: Option<u32>,
+    /// Seed of the inputs that plans are timed with
+    #[arg(long, value_name = "N", requires = "measure", default_value_t = 0)]
+    pub(crate) seed: u64,
+    /// PyTorch release whose semantics apply, such as 1.3, 1.8.1 or 2.15 [default: the newest
+    /// release that prints such text]
+    #[arg(long, value_name = "VERSION", require_equals = true)]
+    pub(crate) torch: Option<Release>,
+}
+
+/// The machines that there are predictions for.
+pub(crate) fn machines() -> PossibleValuesParser {
+    PossibleValuesParser::new(DEVICES.iter().map(|device| device.name))
+}
 
 pub(crate) fn run(args: &TuneArgs, world: &mut World<'_>) -> i32 {
     let result = panics::caught(|| tune(args, world));

@@ -1,6 +1,7 @@
 //! The options of the engine that the command line gives.
 
-use crate::arguments::{BackendArgs, BenchArgs, GateArgs, JudgeArgs, RunArgs};
+use crate::arguments::{BackendArgs, GateArgs, JudgeArgs, RunArgs};
+use crate::cmd_bench::BenchArgs;
 use jitopt_core::interpreter::Release;
 use jitopt_core::interpreter::generator::Style;
 use jitopt_core::runtime::Engine;

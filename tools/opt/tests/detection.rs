@@ -6,7 +6,8 @@
 //!
 //! Every mutant runs on random and recorded graphs until one of them shows it. `JITOPT_DETECTION`
 //! selects mutants by parts of their names, separated by commas; `JITOPT_SMITH` sets the number of
-//! random graphs; with `JITOPT_FIND_ONLY` nothing is bisected, with `JITOPT_LIST_ONLY` nothing runs.
+//! random graphs; with `JITOPT_FIND_ONLY` nothing is bisected, with `JITOPT_LIST_ONLY` nothing
+//! runs.
 
 #![allow(clippy::print_stdout, reason = "a test tells its figures")]
 

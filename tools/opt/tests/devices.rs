@@ -173,7 +173,9 @@ fn each_call_may_fail() {
 
 #[test]
 fn what_is_missing_is_told() {
-    let cases: [(&[(&str, &str)], &str, &str); 8] = [
+    /// Variables, a flag, and what the message says.
+    type Case = (&'static [(&'static str, &'static str)], &'static str, &'static str);
+    let cases: [Case; 8] = [
         (&[("JITOPT_CUDA_DRIVER", "/nowhere")], "", "the CUDA driver: JITOPT_CUDA_DRIVER names /nowhere"),
         (&[("JITOPT_NVRTC", "/nowhere")], "", "NVRTC: JITOPT_NVRTC names /nowhere"),
         (&[("FAKE_CUDA_VERSION", "11030")], "", "is too old: it is for CUDA 11.3; install a driver"),
