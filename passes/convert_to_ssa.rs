@@ -36,7 +36,7 @@ pub const PASS: PassInfo = PassInfo {
     example: "prim::Store[name=\"y\"](%x), %1 : Tensor = prim::Load[name=\"y\"](), use(%1)  =>  use(%x)",
     options: &[],
     required: true,
-    reads_shapes: false,
+    reads_shapes: true,
     run,
     file: file!(),
 };

@@ -34,7 +34,7 @@ pub const PASS: PassInfo = PassInfo {
     example: "prim::If(%b) block0(): prim::ReturnStmt(%x) -> () block1(): -> ()  =>  %z = prim::If(%b) block0(): -> (%x) …",
     options: &[],
     required: true,
-    reads_shapes: false,
+    reads_shapes: true,
     run,
     file: file!(),
 };
@@ -374,7 +374,7 @@ impl Transformer<'_> {
         self.ended(end);
     }
 
-    /// Moves what follows a node into an If that asks whether the node exited. The If has the
+    /// Moves what follows a node into an If that tests whether the node exited. The If has the
     /// results of the block, then those of the exit.
     fn guard(&mut self, node: Node, (exited, values): (Value, Vec<Value>), rest: Vec<Node>, steps: &mut Vec<Step>) {
         let Some(block) = self.graph.block_of(node) else { return };
@@ -403,7 +403,7 @@ fn either(a: Type, b: Type) -> Type {
 
 // ---- consecutive Ifs
 
-/// Merges each If with the next one, if that asks for a result that is true in one branch and false
+/// Merges each If with the next one, if that tests a result that is true in one branch and false
 /// in the other.
 fn merge_ifs(graph: &mut Graph, mut work: Vec<Node>) -> Result<(), PassError> {
     work.reverse();

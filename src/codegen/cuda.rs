@@ -86,9 +86,9 @@ impl Printer<'_> {
                 format!("for (jo_index element = JO_THREAD; element < launch.count; element += {threads}) {{")
             }
             (Axis::Elements, _) => "for (jo_index element = 0; element < launch.count; element++) {".to_owned(),
-            (Axis::Turns, _) => {
-                let begin = "jo_index turn = 0, element = JO_THREAD";
-                format!("for ({begin}; turn < launch.count; turn += {threads}, element += {threads}) {{")
+            (Axis::Chunks, _) => {
+                let begin = "jo_index chunk = 0, element = JO_THREAD";
+                format!("for ({begin}; chunk < launch.count; chunk += {threads}, element += {threads}) {{")
             }
             (Axis::Distances, _) => format!("for (jo_index distance = 1; distance < {threads}; distance *= 2) {{"),
             (Axis::Halves, _) => format!("for (jo_index half = {}; half > 0; half /= 2) {{", threads / 2),

@@ -42,8 +42,8 @@ pub struct Device {
     pub blocks: f64,
 }
 
-/// A GPU: what differs between them, and estimates that do not. A launch behind another takes 2.5
-/// us, a barrier with the loads from shared memory behind it 40 cycles; a second-level cache has
+/// A GPU: what differs between them, and estimates that do not. A launch after another takes 2.5
+/// us, a barrier with the loads from shared memory after it 40 cycles; a second-level cache has
 /// 1.8 times the bandwidth of memory.
 const fn gpu(
     name: &'static str,

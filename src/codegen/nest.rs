@@ -124,8 +124,8 @@ pub enum Axis {
     /// The elements of a row, in all its pieces.
     Elements,
     /// The elements of a row, so many at a time as a block has threads: each has one of them, or
-    /// none in the last turn.
-    Turns,
+    /// none in the last chunk.
+    Chunks,
     /// Distances between threads of a block, each twice the one before: 1, 2, ... 128.
     Distances,
     /// Halves of the threads of a block, each half as large as the one before: 128, 64, ... 1.
@@ -518,7 +518,7 @@ impl Axis {
             Axis::Parts { .. } => "parts of lines",
             Axis::Shares | Axis::SharesBefore => "parts of a row",
             Axis::Elements => "elements",
-            Axis::Turns => "turns",
+            Axis::Chunks => "chunks",
             Axis::Distances => "distances",
             Axis::Halves => "halves",
         }

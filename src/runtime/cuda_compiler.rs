@@ -69,7 +69,7 @@ impl CudaCompiler {
         // SAFETY: the program is compiled; the function writes one number.
         unsafe { nvrtcGetCUBINSize(program.0, &mut bytes) }.result().map_err(failed)?;
         let mut image = vec![0_u8; bytes];
-        // SAFETY: as above; it writes as many bytes as it said.
+        // SAFETY: as above; it writes as many bytes as it reported.
         unsafe { nvrtcGetCUBIN(program.0, image.as_mut_ptr().cast()) }.result().map_err(failed)?;
         Ok(image)
     }

@@ -7,9 +7,9 @@
 //! A kernel that faults is noticed by a later call, after which the driver refuses every call of
 //! this process. The first such failure is kept and is what all later calls return.
 
-#![allow(unsafe_code, reason = "the driver is called; each block gives the reason why that is sound")]
+#![allow(unsafe_code, reason = "calls of the driver; each block says why it is sound")]
 
-use super::cuda_libraries::{DeviceFacts, devices, told};
+use super::cuda_libraries::{DeviceFacts, devices, shown};
 use super::device_launch::DeviceLaunch;
 use cudarc::driver::sys::{CUcontext, CUdeviceptr, CUevent, CUevent_flags, CUfunction, CUmodule, CUresult, CUstream};
 use cudarc::driver::{DriverError, result};
@@ -89,13 +89,13 @@ impl Device {
         }
         let facts = all.swap_remove(at);
         let number = number as i32;
-        let device = result::device::get(number).map_err(|error| format!("GPU {number}: {}", told(error)))?;
+        let device = result::device::get(number).map_err(|error| format!("GPU {number}: {}", shown(error)))?;
         // SAFETY: the device is one of the driver's. `drop` gives the context back.
         let context = unsafe { result::primary_ctx::retain(device) };
         let device = Device {
             facts,
             number,
-            context: context.map_err(|error| format!("GPU {number} cannot be used: {}", told(error)))?,
+            context: context.map_err(|error| format!("GPU {number} cannot be used: {}", shown(error)))?,
             stream: Cell::new(std::ptr::null_mut()),
             pool: RefCell::default(),
             pieces: RefCell::default(),
@@ -135,7 +135,7 @@ impl Device {
     /// A result of the driver, with what was to be done.
     fn checked<T>(&self, what: &str, result: Result<T, DriverError>) -> Result<T, String> {
         result.map_err(|error| {
-            let why = format!("GPU {} fails as {what}: {}", self.number, told(error));
+            let why = format!("GPU {} fails as {what}: {}", self.number, shown(error));
             if FATAL.contains(&error.0) {
                 let why = format!("{why}; a kernel before it may be at fault, and the GPU is not used any more");
                 return self.failure.borrow_mut().get_or_insert(why).clone();
@@ -163,13 +163,13 @@ impl Device {
         // SAFETY: the device is that of this thread; `DeviceMemory` gives it back to the pool, and
         // the pool to the driver.
         let ask = || unsafe { result::malloc_sync(size) };
-        let mut asked = ask();
-        if asked.is_err_and(|error| error.0 == CUresult::CUDA_ERROR_OUT_OF_MEMORY) {
+        let mut answer = ask();
+        if answer.is_err_and(|error| error.0 == CUresult::CUDA_ERROR_OUT_OF_MEMORY) {
             self.trim()?;
-            asked = ask();
+            answer = ask();
         }
         let what = format!("{} MiB of {} are allocated", size.div_ceil(1 << 20), self.facts.memory >> 20);
-        self.checked(&what, asked)
+        self.checked(&what, answer)
     }
 
     /// Gives memory that is not in use back to the driver.
@@ -290,7 +290,7 @@ impl Drop for Device {
 pub(super) struct DeviceMemory {
     device: Rc<Device>,
     address: CUdeviceptr,
-    /// What the driver gave, and what was asked for.
+    /// What the driver gave, and what was requested.
     size: usize,
     bytes: usize,
 }

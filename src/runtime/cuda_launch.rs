@@ -9,7 +9,7 @@
 //! %d = aten::mm(%c, %c)            copies %c from the device, the interpreter runs the product
 //! ```
 
-#![allow(unsafe_code, reason = "launches and copies; each block gives the reason why that is sound")]
+#![allow(unsafe_code, reason = "launches and copies; each block says why it is sound")]
 
 use super::cuda_device::{Device, DeviceMemory, Function, Module};
 use super::device_launch::DeviceLaunch;

@@ -5,7 +5,7 @@
 //! so both are looked up here before any of its functions is called; it finds the same library by
 //! its name, as it is open already.
 
-#![allow(unsafe_code, reason = "libraries are opened; each block gives the reason why that is sound")]
+#![allow(unsafe_code, reason = "calls of libraries; each block says why it is sound")]
 
 use cudarc::driver::sys::CUdevice_attribute as Attribute;
 use cudarc::driver::{DriverError, result};
@@ -173,7 +173,7 @@ fn in_memory(name: &str) -> String {
 }
 
 /// A failure of the driver as text: `out of memory (CUDA_ERROR_OUT_OF_MEMORY)`.
-pub(super) fn told(error: DriverError) -> String {
+pub(super) fn shown(error: DriverError) -> String {
     let name = format!("{:?}", error.0);
     let words = name.trim_start_matches("CUDA_ERROR_").to_lowercase().replace('_', " ");
     format!("{words} ({name})")
@@ -185,11 +185,11 @@ pub(super) fn told(error: DriverError) -> String {
 /// What is missing, and what to do.
 pub fn driver(named: Option<&str>) -> Result<Found, String> {
     let path = DRIVER.open(named)?;
-    result::init().map_err(|error| format!("the CUDA driver ({path}) does not start: {}", told(error)))?;
+    result::init().map_err(|error| format!("the CUDA driver ({path}) does not start: {}", shown(error)))?;
     let mut version = 0;
     // SAFETY: the driver is open and has the function, which writes one number.
-    let asked = unsafe { cudarc::driver::sys::cuDriverGetVersion(&mut version) };
-    asked.result().map_err(|error| format!("the CUDA driver ({path}) has no version: {}", told(error)))?;
+    let answer = unsafe { cudarc::driver::sys::cuDriverGetVersion(&mut version) };
+    answer.result().map_err(|error| format!("the CUDA driver ({path}) has no version: {}", shown(error)))?;
     // 13020 is 13.2.
     let version = (version / 1000, version % 1000 / 10);
     if version < (11, 4) {
@@ -207,8 +207,8 @@ pub fn compiler(named: Option<&str>) -> Result<Found, String> {
     let path = NVRTC.open(named)?;
     let (mut major, mut minor) = (0, 0);
     // SAFETY: NVRTC is open and has the function, which writes two numbers.
-    let asked = unsafe { nvrtc::sys::nvrtcVersion(&mut major, &mut minor) };
-    asked.result().map_err(|error| format!("NVRTC ({path}) has no version: {error}"))?;
+    let answer = unsafe { nvrtc::sys::nvrtcVersion(&mut major, &mut minor) };
+    answer.result().map_err(|error| format!("NVRTC ({path}) has no version: {error}"))?;
     Ok(Found { path, version: (major, minor) })
 }
 
@@ -217,8 +217,8 @@ pub fn compiler(named: Option<&str>) -> Result<Found, String> {
 /// # Errors
 /// What the driver says.
 pub fn devices() -> Result<Vec<DeviceFacts>, String> {
-    let count = result::device::get_count().map_err(|error| format!("GPUs cannot be counted: {}", told(error)))?;
-    let described = |number| facts(number).map_err(|error| format!("GPU {number} is not described: {}", told(error)));
+    let count = result::device::get_count().map_err(|error| format!("GPUs cannot be counted: {}", shown(error)))?;
+    let described = |number| facts(number).map_err(|error| format!("GPU {number} is not described: {}", shown(error)));
     (0..count).map(described).collect()
 }
 

@@ -165,7 +165,7 @@ impl Emulated {
         };
         self.enter(entry, &mut emulation, launch);
         let found = usize::try_from(emulation.found).unwrap_or(0);
-        findings[..found].iter().map(|finding| self.told(finding)).collect()
+        findings[..found].iter().map(|finding| self.described(finding)).collect()
     }
 
     fn blocks(&self, launch: &DeviceLaunch) -> i64 {
@@ -186,7 +186,7 @@ impl Emulated {
     }
 
     /// A finding as text, with the IR lines of the statements.
-    fn told(&self, finding: &RawFinding) -> String {
+    fn described(&self, finding: &RawFinding) -> String {
         let &RawFinding { kind, line, other_line, block, thread, other_thread } = finding;
         let (here, there) = (self.statement(line), self.statement(other_line));
         let other = if other_thread < SEVERAL { format!("thread {other_thread}") } else { "other threads".to_owned() };

@@ -5,8 +5,8 @@
 //   cc -shared -fPIC -DEMULATION='"…/src/runtime/emulation.c"' -Wl,-soname,libcuda.so …
 //   cc -DNVRTC -shared -fPIC -DEMULATION='"…/src/runtime/emulation.c"' -Wl,-soname,libnvrtc.so …
 //
-// It is stricter than a driver. Streams do their work late: when the program waits, and before that at
-// random times (FAKE_CUDA_SEED). Device memory lies between pages that cannot be touched, and
+// It is stricter than a driver. Streams do their work late: when the program waits, and before
+// that at random times (FAKE_CUDA_SEED). Device memory lies between pages that cannot be touched, and
 // cannot be touched itself unless work is done. At the end it says what was called and what was
 // left (FAKE_CUDA_REPORT names a file).
 //
@@ -113,7 +113,7 @@ static char *contents(const char *path, size_t *bytes)
     return got == *bytes ? all : (free(all), (char *)0);
 }
 
-// Behind the text, an entry for each kernel; whether its threads wait for each other is in its text.
+// After the text, an entry for each kernel; its text shows whether threads wait for each other.
 static void write_entries(FILE *unit, const char *text)
 {
     fprintf(unit, "\nconst i64 fake_launch_bytes = sizeof(jo_launch);\n");

@@ -1,13 +1,13 @@
 //! Scans of rows by blocks of threads.
 //!
-//! A thread that computes a row has the state in a variable. A block takes as many elements in a
-//! turn as it has threads: each thread takes its element into a state of its own, then the state of
-//! the thread before it, then that of two threads before, four, and so on. What all have found is
-//! carried to the next turn:
+//! A thread that computes a row has the state in a variable. A block takes a
+//! chunk of as many elements as it has threads: each thread merges its element into a state of its
+//! own, then the state of the thread before it, then that of two threads before, four, and so on.
+//! The state after the chunk is carried to the next one:
 //!
 //! ```text
 //! variable r_y = 0
-//! for each turn of the threads through the row
+//! for each chunk of the row, an element a thread
 //!   variable p_y = 0
 //!   if element < end: p_y = p_y + v_x
 //!   all_p_y[thread] = p_y
@@ -19,7 +19,7 @@
 //!     barrier
 //!   p_y = r_y + p_y
 //!   r_y = r_y + all_p_y[last]
-//!   barrier                                        the next turn writes all_p_y again
+//!   barrier                                        the next chunk overwrites all_p_y
 //!   if element < end: v_y = p_y, out0[i] = v_y
 //! ```
 //!
@@ -78,7 +78,7 @@ impl Builder<'_> {
         body.push(Stmt::Let { value: self.step(i), compute, note });
     }
 
-    /// The turns that the threads of a block take through a row.
+    /// The loop over the chunks of a row.
     pub(super) fn scan_by_block(
         &mut self,
         (phase, aims): (usize, &[Aim]),
@@ -86,24 +86,24 @@ impl Builder<'_> {
         threads: usize,
         body: &mut Vec<Stmt>,
     ) {
-        let mut turn = Vec::new();
+        let mut chunk = Vec::new();
         for &i in scans {
-            let Some(own) = self.begin_scan('p', i, phase, &mut turn) else { continue };
+            let Some(own) = self.begin_scan('p', i, phase, &mut chunk) else { continue };
             let mut taken = self.located();
             self.element(phase, &[Aim::Total(i)], &mut taken);
             self.run_on(i, own, &mut taken);
-            turn.push(self.in_row(taken));
+            chunk.push(self.in_row(taken));
             let ty = self.nest.variables[own].ty;
             let name = format!("all_{}", self.name_of_scan('p', i, phase));
             let all = self.declared_as(name, ty, Spread::Threads(threads), false);
             body.push(Stmt::Begin(vec![(all, None)]));
             let carried = self.names[&self.name_of_scan('r', i, phase)];
-            scan_of_block((own, all, carried), &self.kernel.steps[i].line, &mut turn);
+            scan_of_block((own, all, carried), &self.kernel.steps[i].line, &mut chunk);
         }
         let mut last = self.located();
         self.element(phase, aims, &mut last);
-        turn.push(self.in_row(last));
-        body.push(For::over(Axis::Turns, Bind::Serial, turn));
+        chunk.push(self.in_row(last));
+        body.push(For::over(Axis::Chunks, Bind::Serial, chunk));
     }
 
     /// What threads do that have an element.
@@ -112,7 +112,7 @@ impl Builder<'_> {
     }
 }
 
-/// Makes the state of a thread that of all elements up to its own: of this turn, in shared memory,
+/// Makes the state of a thread that of all elements up to its own: of this chunk, in shared memory,
 /// and of those before.
 fn scan_of_block((own, all, carried): (usize, usize, usize), line: &str, body: &mut Vec<Stmt>) {
     let set = |variable: usize, term| Stmt::Set { variable, term, note: line.to_owned() };

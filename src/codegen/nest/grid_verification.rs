@@ -109,7 +109,7 @@ impl Verifier<'_> {
             (Axis::Rows, Bind::Grid | Bind::Block) => outside,
             (Axis::Elements, Bind::Thread) => self.is_in(Axis::Rows, Bind::Block),
             (Axis::Elements, Bind::Serial) => self.is_in(Axis::Rows, Bind::Grid),
-            (Axis::Turns | Axis::Distances | Axis::Halves, Bind::Serial) => self.is_in(Axis::Rows, Bind::Block),
+            (Axis::Chunks | Axis::Distances | Axis::Halves, Bind::Serial) => self.is_in(Axis::Rows, Bind::Block),
             _ => false,
         };
         self.loops.push((all.axis, all.bind));
@@ -161,8 +161,8 @@ impl Verifier<'_> {
     }
 
     fn locate(&mut self, accesses: &[usize], at: Axis) -> Result<(), String> {
-        let is_turn = at == Axis::Elements && self.has_turn();
-        let is_there = is_turn || self.loops.iter().any(|around| around.0 == at);
+        let is_chunk = at == Axis::Elements && self.has_chunk();
+        let is_there = is_chunk || self.loops.iter().any(|around| around.0 == at);
         let known = if at == Axis::Elements { &mut self.known.at_element } else { &mut self.known.at_row };
         known.extend(accesses);
         let is_placed = at != Axis::Elements || accesses.iter().all(|access| self.known.at_row.contains(access));
@@ -171,11 +171,11 @@ impl Verifier<'_> {
 
     /// Whether a thread has an element of its own.
     fn has_element(&self) -> bool {
-        self.is_in(Axis::Elements, Bind::Thread) || self.has_turn()
+        self.is_in(Axis::Elements, Bind::Thread) || self.has_chunk()
     }
 
-    fn has_turn(&self) -> bool {
-        self.is_in(Axis::Turns, Bind::Serial) && self.conditions.contains(&IS_IN_ROW)
+    fn has_chunk(&self) -> bool {
+        self.is_in(Axis::Chunks, Bind::Serial) && self.conditions.contains(&IS_IN_ROW)
     }
 
     fn is_located(&self, at: usize) -> bool {

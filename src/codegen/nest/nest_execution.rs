@@ -230,7 +230,7 @@ impl Machine<'_> {
             Axis::Side => self.count_up(0..self.at.side, all, |at| &mut at.r),
             Axis::Shares => self.others(self.space.parts, all),
             Axis::SharesBefore => self.others(self.at.part, all),
-            Axis::Elements | Axis::Turns | Axis::Distances | Axis::Halves => Err(THREADS.to_owned()),
+            Axis::Elements | Axis::Chunks | Axis::Distances | Axis::Halves => Err(THREADS.to_owned()),
         }
     }
 

@@ -59,7 +59,7 @@ fn over(axis: Axis) -> String {
         Axis::Shares => "for each part of the row".to_owned(),
         Axis::SharesBefore => "for each part before this one".to_owned(),
         Axis::Elements => "for each element of the row".to_owned(),
-        Axis::Turns => "for each turn of the threads through the row".to_owned(),
+        Axis::Chunks => "for each chunk of the row, an element a thread".to_owned(),
         Axis::Distances => "for each distance between threads".to_owned(),
         Axis::Halves => "for each half of the threads".to_owned(),
     }
