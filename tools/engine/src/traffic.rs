@@ -85,5 +85,6 @@ fn is_same(a: &Tensor, b: &Tensor) -> bool {
 fn bytes(tensor: &Tensor) -> u64 {
     let sizes = tensor.shape().iter().zip(tensor.strides());
     let elements: i64 = sizes.map(|(&size, &stride)| if stride == 0 { size.min(1) } else { size }).product();
-    elements.unsigned_abs() * tensor.storage().read().element_size() as u64
+    // Not `read()`, which would copy from a device.
+    elements.unsigned_abs() * tensor.storage().dtype().size() as u64
 }

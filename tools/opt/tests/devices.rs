@@ -1,7 +1,7 @@
 //! `--backend=cuda` without a GPU: the calls of CUDA are answered by `tools/cuda/fake_driver.c`,
 //! which the system's C compiler compiles, as it does the kernels.
 //!
-//! The fake does its work late, counts what is called and what is left, and fails where it is told
+//! The fake does its work late, counts what is called and what is left, and fails at chosen calls
 //! to. The tool runs as a program, since a process opens a driver once.
 
 use std::collections::BTreeMap;
@@ -129,11 +129,11 @@ fn results_are_those_of_the_interpreter() {
 fn tensors_stay_on_the_device_between_groups() {
     let ran = jitopt(RUN, &[]);
     assert_eq!((ran.code, ran.left()), (0, vec![]), "{}{}", ran.out, ran.err);
-    let told = |what: &str| ran.err.lines().find(|line| line.ends_with(what)).map(|line| line.trim().to_owned());
-    assert_eq!(told(" kernels-launched").as_deref(), Some("3 kernels-launched"), "{}", ran.err);
+    let counted = |what: &str| ran.err.lines().find(|line| line.ends_with(what)).map(|line| line.trim().to_owned());
+    assert_eq!(counted(" kernels-launched").as_deref(), Some("3 kernels-launched"), "{}", ran.err);
     // The two inputs, and the two results.
-    assert_eq!(told("copies-to-device").as_deref(), Some("2 copies-to-device"), "{}", ran.err);
-    assert_eq!(told("copies-from-device").as_deref(), Some("2 copies-from-device"), "{}", ran.err);
+    assert_eq!(counted("copies-to-device").as_deref(), Some("2 copies-to-device"), "{}", ran.err);
+    assert_eq!(counted("copies-from-device").as_deref(), Some("2 copies-from-device"), "{}", ran.err);
 }
 
 #[test]
