@@ -1,8 +1,8 @@
 //! `--backend=cuda` without a GPU: the calls of CUDA are answered by `tools/cuda/fake_driver.c`,
 //! which the system's C compiler compiles, as it does the kernels.
 //!
-//! The fake does its work late, counts what is called and what is left, and fails at chosen calls
-//! to. The tool runs as a program, since a process opens a driver once.
+//! The fake does its work late, counts what is called and what is left, and fails at chosen calls.
+//! The tool runs as a program, since a process opens a driver once.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
