@@ -442,7 +442,9 @@ impl Erasing<'_> {
         if kind != prim::STORE && kind != prim::LOAD {
             return Ok(());
         }
-        let Some(name) = variable(self.graph, node) else { return Err(PassError::at(self.graph, node, "it has no name")) };
+        let Some(name) = variable(self.graph, node) else {
+            return Err(PassError::at(self.graph, node, "it has no name"));
+        };
         if kind == prim::STORE {
             let [value] = self.graph.inputs(node).collect::<Vec<_>>()[..] else {
                 return Err(PassError::at(self.graph, node, "it stores no value"));

@@ -75,7 +75,7 @@ const FOLLOW_UPS: usize = 6;
 /// The messages for indices that are too large, or too far below 0.
 const OUT_OF_RANGE: &[&str] = &["out of range", "out of bounds"];
 /// A run of this many nodes counts as successful.
-const LONG: u64 = 100_000;
+const LONG: u64 = 50_000;
 
 impl Generator {
     /// A generator of ordinary values.
@@ -234,6 +234,9 @@ struct Search<'a> {
     spent: u64,
     /// Whether the graph runs on the sketches.
     fits: bool,
+    /// Whether a run was cut after [`LONG`]: each further try would take as long as all tries of a
+    /// usual graph.
+    is_long: bool,
     /// The sketches that values are equal to.
     direct: BTreeMap<Value, Source>,
     /// The most recent tensors, and their sketches.
@@ -270,6 +273,7 @@ impl<'a> Search<'a> {
             sizes: sizes_in(graph),
             spent: 0,
             fits: false,
+            is_long: false,
             unwritten: unwritten(graph, &direct),
             direct,
             made: BTreeMap::new(),
@@ -380,6 +384,7 @@ impl<'a> Search<'a> {
         let result = machine.run(inputs);
         let steps = machine.steps();
         drop(machine);
+        self.is_long |= steps >= LONG;
         self.env.reset();
         self.spent = self.spent.saturating_add(steps).saturating_add(tracker.effort.0);
         self.note_unbound();
@@ -758,7 +763,7 @@ impl<'a> Search<'a> {
 
     /// Makes sizes different if the graph still runs: square or equal sizes hide mistakes.
     fn tell_apart(&mut self) {
-        if !self.fits {
+        if !self.fits || self.is_long {
             return;
         }
         for _ in 0..MOST_REFINEMENTS {

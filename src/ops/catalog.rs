@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn every_schema_is_read_and_printed_back() {
-        let ours = [(LIST_PRIM, Era::V2, 38, 0), (LIST_BETWEEN, Era::V2, 816, 0)];
+        let ours = [(LIST_PRIM, Era::V2, 43, 0), (LIST_BETWEEN, Era::V2, 816, 0)];
         for (text, era, count, normalised) in
             [(LIST_1_3, Era::V1_3, 1825, 0), (LIST_2, Era::V2, 4415, 3)].into_iter().chain(ours)
         {

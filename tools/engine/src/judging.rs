@@ -12,7 +12,7 @@ use jitopt_core::interpreter::content_names::ContentNames;
 use jitopt_core::interpreter::description::Described;
 use jitopt_core::interpreter::generator::{Generator, Style};
 use jitopt_core::interpreter::literal_values::spelled;
-use jitopt_core::interpreter::{IValue, Release};
+use jitopt_core::interpreter::{IValue, Reason, Release};
 use jitopt_core::ir::Graph;
 use jitopt_core::pass::{self, GRAPH_FILE, Gate, Pipeline, Session, never_came_up};
 use jitopt_core::tensor::Precision;
@@ -310,6 +310,7 @@ impl Trial {
         let shapes = given_values::shapes(run, &self.graph, &self.settings.callees, &vec![None; n])?;
         // Without parameters there is one run, with generated contents.
         let rounds = if n == 0 { args.samples.min(1) } else { args.samples };
+        let mut may_vary = true;
         for k in 0..rounds {
             let (name, style) = Style::ALL[k as usize % Style::ALL.len()];
             let env = self.settings.environment(Precision::Typed, &mut Copier::default());
@@ -329,7 +330,8 @@ impl Trial {
                 given_values::warn_of_contradictions(&self.graph, inputs.iter(), workspace);
             }
             let is_spent = env.search_is_spent.get();
-            let inputs = if is_spent { inputs } else { self.varied(inputs, k as usize) };
+            may_vary &= !is_spent;
+            let inputs = self.varied(inputs, k as usize, &mut may_vary);
             if n > 0 {
                 self.samples.push(Sample { name: format!("seed {} ({name})", args.seed + k), inputs });
             }
@@ -362,17 +364,22 @@ fn quantized(mut inputs: Vec<IValue>, hints: &BTreeMap<usize, Described>) -> Vec
 const INTS: &[i64] = &[3, 2, 4, 0, 5, -1, 1];
 
 impl Trial {
-    /// The inputs with other integers and bools, as far as the graph still runs on them.
-    fn varied(&self, mut inputs: Vec<IValue>, k: usize) -> Vec<IValue> {
+    /// The inputs with other integers and bools, as far as the graph still runs on them. A run that
+    /// exhausts its budget is the last one.
+    fn varied(&self, mut inputs: Vec<IValue>, k: usize, may_vary: &mut bool) -> Vec<IValue> {
         for i in 0..inputs.len() {
+            if !*may_vary {
+                break;
+            }
             let other = match inputs[i] {
                 IValue::Int(_) => IValue::Int(INTS[(k + i) % INTS.len()]),
                 IValue::Bool(yes) => IValue::Bool(yes ^ ((k >> i) % 2 == 1)),
                 _ => continue,
             };
             let before = std::mem::replace(&mut inputs[i], other);
-            if Outcome::of(&self.graph, &self.settings, &inputs, Precision::Typed).results.is_err() {
+            if let Err(stop) = Outcome::of(&self.graph, &self.settings, &inputs, Precision::Typed).results {
                 inputs[i] = before;
+                *may_vary = !matches!(stop.reason, Reason::Budget(_));
             }
         }
         inputs

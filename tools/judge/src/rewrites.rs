@@ -75,10 +75,13 @@ impl Reference {
     pub fn new(graph: &Graph, settings: Settings, policy: Policy, samples: Vec<Sample>) -> Reference {
         let mut spent = 0;
         let run = |sample: Sample| {
+            if spent == MOST_SPENT {
+                return None;
+            }
             let expected = Expected::of(graph, &settings, &sample.inputs);
             let ended = &expected.outcome.results;
             spent += usize::from(ended.as_ref().is_err_and(|stop| matches!(stop.reason, Reason::Budget(_))));
-            (spent <= MOST_SPENT || ended.is_ok()).then_some((sample, expected))
+            Some((sample, expected))
         };
         // A graph that exceeds the limits on some samples probably does so on the next.
         let samples = samples.into_iter().map_while(run).collect();

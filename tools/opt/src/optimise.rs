@@ -603,7 +603,7 @@ impl Validation {
             samples: JudgeArgs::SAMPLES,
             seed: JudgeArgs::SEED,
             // No flag sets it here, and users accept less delay for passes than for `validate`.
-            max_steps: JudgeArgs::MAX_STEPS / 10,
+            max_steps: JudgeArgs::MAX_STEPS / 20,
             torch: cli.input.torch.map(Into::into),
             no_verify: cli.input.no_verify,
             callee: cli.input.callee.clone(),
