@@ -24,7 +24,7 @@ use crate::types::{Type, TypeKind};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use super::sketch::Style;
-use sketch_changes::{add_key, take};
+use sketch_changes::{add_key, has_free_shape, is_free, take};
 use sources::{sizes_in, sources_of, unbound_places, unwritten};
 
 mod sketch_changes;
@@ -864,35 +864,6 @@ fn sizes_annotated(message: &str) -> Option<Dims> {
     }
     sizes.retain(|n| (1..=4096).contains(n));
     (!sizes.is_empty()).then_some(sizes)
-}
-
-/// Whether any part of it may be changed.
-fn is_free(sketch: &Sketch) -> bool {
-    match sketch {
-        Sketch::Tensor(tensor) => {
-            tensor.free_rank
-                || tensor.free_dtype
-                || tensor.dtype.is_integral()
-                || tensor.dims.iter().any(|(_, free)| *free)
-        }
-        Sketch::Int(_) | Sketch::Optional(..) | Sketch::List(_) => true,
-        Sketch::Tuple(parts) => parts.iter().any(is_free),
-        Sketch::Dict(items) => items.iter().any(|(_, value)| is_free(value)),
-        Sketch::Fixed(value) => matches!(value, IValue::Bool(_)),
-        Sketch::Float | Sketch::Probability => false,
-    }
-}
-
-/// Whether the shape of a tensor in it may be changed.
-fn has_free_shape(sketch: &Sketch) -> bool {
-    match sketch {
-        Sketch::Tensor(tensor) => tensor.free_rank || tensor.dims.iter().any(|(_, free)| *free),
-        Sketch::Optional(inner, _) => has_free_shape(inner),
-        Sketch::List(_) => true,
-        Sketch::Tuple(parts) => parts.iter().any(has_free_shape),
-        Sketch::Dict(items) => items.iter().any(|(_, value)| has_free_shape(value)),
-        Sketch::Int(_) | Sketch::Float | Sketch::Probability | Sketch::Fixed(_) => false,
-    }
 }
 
 fn sketch_of_param(graph: &Graph, param: Value, name: &str) -> Sketch {

@@ -70,3 +70,32 @@ fn take_shape(tensor: &mut TensorSketch, shape: &[i64], most: i64) -> bool {
     }
     true
 }
+
+/// Whether any part of it may be changed.
+pub(super) fn is_free(sketch: &Sketch) -> bool {
+    match sketch {
+        Sketch::Tensor(tensor) => {
+            tensor.free_rank
+                || tensor.free_dtype
+                || tensor.dtype.is_integral()
+                || tensor.dims.iter().any(|(_, free)| *free)
+        }
+        Sketch::Int(_) | Sketch::Optional(..) | Sketch::List(_) => true,
+        Sketch::Tuple(parts) => parts.iter().any(is_free),
+        Sketch::Dict(items) => items.iter().any(|(_, value)| is_free(value)),
+        Sketch::Fixed(value) => matches!(value, IValue::Bool(_)),
+        Sketch::Float | Sketch::Probability => false,
+    }
+}
+
+/// Whether the shape of a tensor in it may be changed.
+pub(super) fn has_free_shape(sketch: &Sketch) -> bool {
+    match sketch {
+        Sketch::Tensor(tensor) => tensor.free_rank || tensor.dims.iter().any(|(_, free)| *free),
+        Sketch::Optional(inner, _) => has_free_shape(inner),
+        Sketch::List(_) => true,
+        Sketch::Tuple(parts) => parts.iter().any(has_free_shape),
+        Sketch::Dict(items) => items.iter().any(|(_, value)| has_free_shape(value)),
+        Sketch::Int(_) | Sketch::Float | Sketch::Probability | Sketch::Fixed(_) => false,
+    }
+}
