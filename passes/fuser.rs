@@ -168,6 +168,8 @@ struct Fuser {
     strict: bool,
     /// The row of each node that was checked, or the reason for refusing it.
     rows: FxHashMap<Node, Result<Option<&'static FusionRow>, Refusal>>,
+    /// Whether nodes and groups contain reductions, for level 2.
+    reducing: FxHashMap<Node, bool>,
     /// The number of nodes that may still be walked over.
     patience: usize,
     /// The fusion plan, if one is given.
@@ -181,6 +183,7 @@ impl Fuser {
             level,
             strict,
             rows: FxHashMap::default(),
+            reducing: FxHashMap::default(),
             patience: PATIENCE * graph.num_shown_nodes() + SMALL_PATIENCE * SMALL_PATIENCE,
             plan: None,
         }
@@ -349,6 +352,7 @@ impl Fuser {
             return None;
         }
         let planned = self.plan.as_ref().and_then(|plan| plan.group(graph, consumer));
+        let is_reducing = self.level > 1 && (self.reduces(graph, consumer) || self.reduces(graph, producer));
         let group = cx.rewrite(graph, "producers-fused", producer, |graph| {
             graph_update!("Fusing %{} into the node of %{}", graph.name(value), first_name(graph, consumer));
             self.groups.db.move_before_topologically(graph, producer, consumer);
@@ -360,6 +364,7 @@ impl Fuser {
             }
             group
         })?;
+        self.reducing.insert(group, is_reducing);
         self.grow(group, planned);
         Some(group)
     }

@@ -33,7 +33,7 @@ use std::cmp::Ordering;
 const MOST_NODES: usize = 256;
 
 /// Whether a node, or something in a group, is a reduction.
-pub(super) fn reduces(graph: &Graph, node: Node) -> bool {
+fn reduces(graph: &Graph, node: Node) -> bool {
     match graph.subgraph(node).filter(|_| graph.kind(node) == prim::FUSION_GROUP) {
         Some(section) => section.nodes(section.root()).any(|node| !recipes_of(section, node).is_empty()),
         None => !recipes_of(graph, node).is_empty(),
@@ -65,8 +65,7 @@ struct Side<'g> {
 }
 
 impl<'g> Side<'g> {
-    fn new(graph: &'g Graph, node: Node) -> Option<Side<'g>> {
-        let reduces = reduces(graph, node);
+    fn new(graph: &'g Graph, node: Node, reduces: bool) -> Option<Side<'g>> {
         let section = graph.subgraph(node).filter(|_| reduces && graph.kind(node) == prim::FUSION_GROUP);
         let section = match section {
             Some(section) => Some((section, AxisMaps::of(section).ok()?)),
@@ -234,7 +233,7 @@ fn is_of_most_dimensions(graph: &Graph, node: Node, value: Value, maker: &Side<'
 
 /// The operand of a node, or of a group, that it reduces unchanged.
 fn reduced_operand(graph: &Graph, node: Node) -> Option<Value> {
-    let side = Side::new(graph, node)?;
+    let side = Side::new(graph, node, reduces(graph, node))?;
     let (section, reduce) = side.reduce()?;
     let reduced = section.input(reduce, 0);
     if side.section.is_none() {
@@ -246,20 +245,26 @@ fn reduced_operand(graph: &Graph, node: Node) -> Option<Value> {
 
 /// The sizes of the operand that a node, or a group, reduces, where they are known.
 fn reduced_shape(graph: &Graph, node: Node) -> Option<Vec<i64>> {
-    let side = Side::new(graph, node)?;
+    let side = Side::new(graph, node, reduces(graph, node))?;
     let (section, reduce) = side.reduce()?;
     let sizes = section.ty(section.input(reduce, 0)).as_tensor()?.sizes.as_ref()?;
     sizes.iter().map(|dim| if let Dim::Known(n) = dim { Some(*n) } else { None }).collect()
 }
 
 impl Fuser {
+    /// Whether a node, or something in a group, is a reduction. A group is asked about for each pair
+    /// that it grows by, so its nodes are visited once, and what joins it is noted.
+    pub(super) fn reduces(&mut self, graph: &Graph, node: Node) -> bool {
+        *self.reducing.entry(node).or_insert_with(|| reduces(graph, node))
+    }
+
     /// Fuses reductions of the same tensor along the same dimensions, such as its mean and its
     /// variance, into one kernel: the tensor is read from memory once.
     pub(super) fn fuse_siblings(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, block: Block) {
         let mut last: FxHashMap<Value, Node> = FxHashMap::default();
         let nodes: Vec<Node> = graph.nodes(block).collect();
         for node in nodes {
-            if self.fusible(graph, node).is_err() || !reduces(graph, node) {
+            if self.fusible(graph, node).is_err() || !self.reduces(graph, node) {
                 continue;
             }
             let Some(operand) = reduced_operand(graph, node) else { continue };
@@ -306,6 +311,7 @@ impl Fuser {
         {
             return None;
         }
+        let is_reducing = self.reduces(graph, node) || self.reduces(graph, before);
         let group = cx.rewrite(graph, "siblings-fused", before, |graph| {
             graph_update!("Fusing two reductions of %{}", graph.name(graph.input(node, 0)));
             self.groups.db.move_before_topologically(graph, before, node);
@@ -316,13 +322,18 @@ impl Fuser {
             }
             group
         })?;
+        self.reducing.insert(group, is_reducing);
         self.grow(group, planned);
         Some(group)
     }
 
     /// Why a producer cannot be fused with `consumer`, if one of them reduces.
-    pub(super) fn refuses_reductions(&self, graph: &Graph, consumer: Node, producer: Node) -> Option<Refusal> {
-        if self.level < 2 || !reduces(graph, consumer) && !reduces(graph, producer) {
+    pub(super) fn refuses_reductions(&mut self, graph: &Graph, consumer: Node, producer: Node) -> Option<Refusal> {
+        if self.level < 2 {
+            return None;
+        }
+        let (of_consumer, of_producer) = (self.reduces(graph, consumer), self.reduces(graph, producer));
+        if !of_consumer && !of_producer {
             return None;
         }
         let size = |node| graph.subgraph(node).map_or(1, Graph::num_shown_nodes);
@@ -330,7 +341,7 @@ impl Fuser {
             return Some(Refusal::Arguments);
         }
         let joins = super::concats::ends_in_concat(graph, consumer) || graph.kind(consumer) == prim::LIST_CONSTRUCT;
-        let (Some(c), Some(p)) = (Side::new(graph, consumer), Side::new(graph, producer)) else {
+        let (Some(c), Some(p)) = (Side::new(graph, consumer, of_consumer), Side::new(graph, producer, of_producer)) else {
             return Some(Refusal::OtherSpace);
         };
         if joins {

@@ -9,7 +9,7 @@ use jitopt_core::pass::{self, Pipeline, Remark, RemarkKind, Session};
 use jitopt_core::symbol::{Symbol, attr, prim};
 use jitopt_core::types::{Simple, Type};
 use jitopt_passes::fuser::{Tally, int_operands};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 /// Passes that create or expose fusible operators.
@@ -170,16 +170,17 @@ fn without_names(message: &str) -> String {
 
 /// The locations of a reason: source lines where known, else nodes.
 pub(crate) fn places(remarks: &[Remark]) -> Vec<String> {
-    let mut places: Vec<(String, usize)> = Vec::new();
+    let (mut places, mut known): (Vec<(&str, usize)>, HashMap<&str, usize>) = Default::default();
     for remark in remarks {
-        let place = remark.location.clone().unwrap_or_else(|| remark.node.clone());
-        match places.iter_mut().find(|(known, _)| *known == place) {
-            Some((_, n)) => *n += 1,
-            None => places.push((place, 1)),
+        let (place, next) = (remark.location.as_ref().unwrap_or(&remark.node), places.len());
+        let at = *known.entry(place).or_insert(next);
+        if at == next {
+            places.push((place, 0));
         }
+        places[at].1 += 1;
     }
     let more = places.len().saturating_sub(LINES);
-    let line = |(place, n): (String, usize)| if n == 1 { place } else { format!("{place}  ({n} times)") };
+    let line = |(place, n): (&str, usize)| if n == 1 { place.to_owned() } else { format!("{place}  ({n} times)") };
     let mut lines: Vec<String> = places.into_iter().take(LINES).map(line).collect();
     lines.extend((more > 0).then(|| format!("and {more} more")));
     lines
