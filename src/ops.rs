@@ -117,12 +117,21 @@ fn shared(era: Era, kind: Symbol) -> &'static Operator {
     all.entry((era, kind)).or_insert_with(|| Box::leak(Box::new(Operator::load(era, kind))))
 }
 
+/// What a kind with these schemas does besides computing: the word of its row, else what a table or
+/// its schemas say.
+fn rule(kind: Symbol, schemas: &[Schema]) -> Rule {
+    match rows::row(kind) {
+        Some(row) => row.semantics.known().unwrap_or_else(|| rules::of_schemas(schemas)),
+        None => rules::rule(kind, schemas),
+    }
+}
+
 impl Operator {
     fn load(era: Era, kind: Symbol) -> Operator {
         let lists = [catalog::list(era), catalog::LIST_PRIM, catalog::list(era.other()), catalog::LIST_BETWEEN];
         let schemas = lists.into_iter().map(|list| catalog::schemas(list, kind)).find(|found| !found.is_empty());
         let schemas: &'static [Schema] = schemas.map_or(&[], |found| found.leak());
-        let rule = rules::rule(kind, schemas);
+        let rule = rule(kind, schemas);
         let (elsewhere, worst) = (OnceLock::new(), OnceLock::new());
         Operator { kind, era, schemas, rule, is_declared: false, elsewhere, worst }
     }

@@ -19,7 +19,7 @@ use crate::ops::catalog;
 use crate::ops::declared::Declared;
 use crate::ops::overloads::accepts;
 use crate::ops::schema::{Formal, Schema};
-use crate::ops::{resolve, rules};
+use crate::ops::{resolve, rows, rules};
 use crate::symbol::{Symbol, attr, prim};
 use crate::tensor::DType;
 use crate::text::number::parse_float;
@@ -196,7 +196,8 @@ fn operands_in(graph: &Graph, to: Era, node: Node) -> Result<Option<Vec<Operand>
         return Ok(None);
     }
     if theirs.is_empty() {
-        let structural = rules::RULES.iter().any(|rule| rule.kinds.contains(&kind.as_str()));
+        let listed = || rules::RULES.iter().any(|(kinds, _)| kinds.contains(&kind.as_str()));
+        let structural = listed() || rows::row(kind).is_some_and(|row| row.semantics.known().is_some());
         return match structural && !is_newer(kind, to) {
             true => Ok(None),
             false => Err(format!("PyTorch {to} has no operator `{kind}`")),

@@ -5,10 +5,11 @@ use super::sketch::{Sketch, TensorSketch};
 use super::tailoring::subscripts::{self, Subscripts};
 use crate::ir::{Attribute, Graph, Node, Value};
 use crate::ops;
-use crate::ops::rows;
+use crate::ops::rows::{self, AsResult, Operands, Rank};
 use crate::ops::schema::Schema;
 use crate::symbol::{Symbol, prim};
 use crate::tensor::DType;
+use crate::types::TypeKind;
 
 /// The properties of a value that its uses imply.
 #[derive(Clone, Copy, Debug, Default)]
@@ -20,143 +21,29 @@ pub struct Hint {
     probability: bool,
 }
 
-/// Formals with a fixed rank or element type: kind, formal, rank, element type.
-const FORMALS: &[(&str, &str, Option<usize>, Option<DType>)] = &[
-    ("aten::t", "self", Some(2), None),
-    ("aten::mm", "self", Some(2), None),
-    ("aten::mm", "mat2", Some(2), None),
-    ("aten::addmm", "mat1", Some(2), None),
-    ("aten::addmm", "mat2", Some(2), None),
-    ("aten::mv", "vec", Some(1), None),
-    ("aten::dot", "self", Some(1), None),
-    ("aten::dot", "tensor", Some(1), None),
-    ("aten::outer", "self", Some(1), None),
-    ("aten::outer", "vec2", Some(1), None),
-    ("aten::ger", "self", Some(1), None),
-    ("aten::ger", "vec2", Some(1), None),
-    ("aten::bmm", "self", Some(3), None),
-    ("aten::bmm", "mat2", Some(3), None),
-    ("aten::baddbmm", "batch1", Some(3), None),
-    ("aten::baddbmm", "batch2", Some(3), None),
-    ("aten::linear", "bias", Some(1), None),
-    ("aten::conv1d", "input", Some(3), None),
-    ("aten::conv1d", "weight", Some(3), None),
-    ("aten::conv1d", "bias", Some(1), None),
-    ("aten::conv2d", "input", Some(4), None),
-    ("aten::conv2d", "weight", Some(4), None),
-    ("aten::conv2d", "bias", Some(1), None),
-    ("aten::conv3d", "input", Some(5), None),
-    ("aten::conv3d", "weight", Some(5), None),
-    ("aten::_convolution", "input", Some(SPATIAL), None),
-    ("aten::_convolution", "weight", Some(SPATIAL), None),
-    ("aten::_convolution", "bias", Some(1), None),
-    ("aten::max_pool2d", "self", Some(4), None),
-    ("aten::avg_pool2d", "self", Some(4), None),
-    ("aten::adaptive_avg_pool2d", "self", Some(4), None),
-    ("aten::upsample_nearest2d", "self", Some(4), None),
-    ("aten::upsample_bilinear2d", "self", Some(4), None),
-    ("aten::pixel_shuffle", "self", Some(4), None),
-    ("aten::batch_norm", "weight", Some(1), None),
-    ("aten::batch_norm", "bias", Some(1), None),
-    ("aten::batch_norm", "running_mean", Some(1), None),
-    ("aten::batch_norm", "running_var", Some(1), None),
-    ("aten::layer_norm", "weight", Some(1), None),
-    ("aten::layer_norm", "bias", Some(1), None),
-    ("aten::lstm", "input", Some(3), None),
-    ("aten::gru", "input", Some(3), None),
-    ("aten::rnn_tanh", "input", Some(3), None),
-    ("aten::rnn_relu", "input", Some(3), None),
-    ("aten::lstm", "hx", Some(3), None),
-    ("aten::gru", "hx", Some(3), None),
-    ("aten::rnn_tanh", "hx", Some(3), None),
-    ("aten::rnn_relu", "hx", Some(3), None),
-    ("aten::ctc_loss", "log_probs", Some(3), None),
-    ("aten::ctc_loss", "targets", Some(2), Some(DType::Long)),
-    ("aten::ctc_loss", "input_lengths", Some(1), Some(DType::Long)),
-    ("aten::ctc_loss", "target_lengths", Some(1), Some(DType::Long)),
-    ("aten::grid_sampler", "input", Some(4), None),
-    ("aten::grid_sampler", "grid", Some(4), None),
-    ("aten::im2col", "self", Some(4), None),
-    ("aten::embedding", "weight", Some(2), None),
-    ("aten::embedding", "indices", None, Some(DType::Long)),
-    ("aten::embedding_bag", "weight", Some(2), None),
-    ("aten::embedding_bag", "indices", None, Some(DType::Long)),
-    ("aten::embedding_bag", "offsets", Some(1), Some(DType::Long)),
-    ("aten::index", "indices", None, Some(DType::Long)),
-    ("aten::index_put", "indices", None, Some(DType::Long)),
-    ("aten::_index_put_impl", "indices", None, Some(DType::Long)),
-    ("aten::index_add", "index", Some(1), Some(DType::Long)),
-    ("aten::index_copy", "index", Some(1), Some(DType::Long)),
-    ("aten::index_fill", "index", Some(1), Some(DType::Long)),
-    ("aten::index_reduce", "index", Some(1), Some(DType::Long)),
-    ("aten::take", "index", None, Some(DType::Long)),
-    ("aten::put", "index", None, Some(DType::Long)),
-    ("aten::take_along_dim", "indices", None, Some(DType::Long)),
-    ("aten::gather", "index", None, Some(DType::Long)),
-    ("aten::scatter", "index", None, Some(DType::Long)),
-    ("aten::scatter_add", "index", None, Some(DType::Long)),
-    ("aten::scatter_reduce", "index", None, Some(DType::Long)),
-    ("aten::index_select", "index", Some(1), Some(DType::Long)),
-    ("aten::nll_loss", "target", Some(1), Some(DType::Long)),
-    ("aten::nll_loss2d", "self", Some(4), None),
-    ("aten::nll_loss2d", "target", Some(3), Some(DType::Long)),
-    ("aten::nll_loss_nd", "target", None, Some(DType::Long)),
-    ("aten::cross_entropy_loss", "target", None, Some(DType::Long)),
-    ("aten::multi_margin_loss", "target", Some(1), Some(DType::Long)),
-    ("aten::max_unpool2d", "indices", None, Some(DType::Long)),
-    ("aten::one_hot", "self", None, Some(DType::Long)),
-    ("aten::bincount", "self", Some(1), Some(DType::Long)),
-    ("aten::repeat_interleave", "repeats", Some(1), Some(DType::Long)),
-    ("aten::__and__", "self", None, Some(DType::Long)),
-    ("aten::__and__", "other", None, Some(DType::Long)),
-    ("aten::__or__", "self", None, Some(DType::Long)),
-    ("aten::__or__", "other", None, Some(DType::Long)),
-    ("aten::__lshift__", "self", None, Some(DType::Long)),
-    ("aten::__rshift__", "self", None, Some(DType::Long)),
-    ("aten::masked_fill", "mask", None, Some(DType::Bool)),
-    ("aten::masked_select", "mask", None, Some(DType::Bool)),
-    ("aten::masked_scatter", "mask", None, Some(DType::Bool)),
-    ("aten::where", "condition", None, Some(DType::Bool)),
-    ("aten::Bool", "a", Some(0), None),
-    ("aten::Int", "a", Some(0), None),
-    ("aten::Float", "a", Some(0), None),
-    ("aten::item", "self", Some(0), None),
-];
+/// Conversions to numbers, which have no row of facts: the rank of their operand is 0.
+const NUMBERS: &[&str] = &["aten::Bool", "aten::Int", "aten::Float", "aten::item"];
 
-/// A rank of two more than the number of strides.
-const SPATIAL: usize = usize::MAX;
-
-/// The rank of the input of a convolution.
-fn spatial_rank(graph: &Graph, node: Node) -> Option<usize> {
-    let strides = graph.inputs(node).nth(3)?;
-    let made = graph.definer(strides).filter(|&node| graph.kind(node) == prim::LIST_CONSTRUCT);
-    match (made, graph.constant(strides)) {
-        (Some(made), _) => Some(graph.num_inputs(made) + 2),
-        (None, Some(Some(Attribute::List(parts)))) => Some(parts.len() + 2),
+/// The length of the list that a node takes as this formal.
+fn length_of(graph: &Graph, node: Node, formal: &str) -> Option<usize> {
+    let schemas = ops::operator(graph.era, graph.kind(node)).schemas;
+    let list = graph.inputs(node).nth(schemas.iter().find_map(|schema| schema.formal(formal))?)?;
+    let made = graph.definer(list).filter(|&node| graph.kind(node) == prim::LIST_CONSTRUCT);
+    match (made, graph.constant(list)) {
+        (Some(made), _) => Some(graph.num_inputs(made)),
+        (None, Some(Some(Attribute::List(parts)))) => Some(parts.len()),
         _ => None,
     }
 }
 
-/// The rank that a node implies: `B, T, C = x.shape`, and `permute` with a list.
+/// The rank that the results of a node imply: `B, T, C = x.shape`.
 fn unpacked_rank(graph: &Graph, node: Node) -> Option<usize> {
-    match (graph.kind(node).as_str(), graph.num_inputs(node)) {
-        ("aten::size", 1) => {
-            let unpacks = |&node: &Node| graph.kind(node) == prim::LIST_UNPACK;
-            let unpacked = graph.uses(graph.single_output(node)?).map(|u| graph.user(u)).find(unpacks)?;
-            Some(graph.num_outputs(unpacked))
-        }
-        ("aten::permute", 2) => {
-            let dims = graph.input(node, 1);
-            match graph.constant(dims) {
-                Some(Some(Attribute::List(parts))) => Some(parts.len()),
-                _ => {
-                    let made = graph.definer(dims).filter(|&node| graph.kind(node) == prim::LIST_CONSTRUCT)?;
-                    Some(graph.num_inputs(made))
-                }
-            }
-        }
-        _ => None,
+    if graph.kind(node).as_str() != "aten::size" || graph.num_inputs(node) != 1 {
+        return None;
     }
+    let unpacks = |&node: &Node| graph.kind(node) == prim::LIST_UNPACK;
+    let unpacked = graph.uses(graph.single_output(node)?).map(|u| graph.user(u)).find(unpacks)?;
+    Some(graph.num_outputs(unpacked))
 }
 
 /// Whether a formal takes numbers from 0 to 1.
@@ -165,18 +52,6 @@ fn is_probability(kind: &str, formal: &str) -> bool {
     matches!(formal, "dropout_p" | "dropout") || formal == "p" && draws()
 }
 
-/// Operators whose result implies properties of their first operand: kinds, whether the rank is
-/// equal, and whether the kind of elements is equal.
-const HAND_ON: &[(&[&str], bool, bool)] = &[
-    (&["aten::contiguous", "aten::clone", "aten::detach", "aten::permute", "aten::transpose"], true, true),
-    (&["aten::t", "aten::slice", "aten::narrow", "aten::add", "aten::sub", "aten::remainder"], true, true),
-    (&["aten::view", "aten::reshape", "aten::flatten", "aten::unsqueeze", "aten::squeeze"], false, true),
-    (&["aten::expand", "aten::expand_as", "aten::repeat", "aten::select"], false, true),
-    (&["aten::relu", "aten::relu_", "aten::sigmoid", "aten::tanh", "aten::gelu", "aten::silu"], true, false),
-    (&["aten::dropout", "aten::leaky_relu", "aten::batch_norm", "aten::mul", "aten::div"], true, false),
-    (&["aten::conv1d", "aten::conv2d", "aten::conv3d", "aten::max_pool2d", "aten::avg_pool2d"], true, false),
-    (&["aten::cat"], true, true),
-];
 /// The maximal number of values visited for one hint.
 const MOST_FOLLOWED: usize = 64;
 
@@ -208,10 +83,12 @@ fn handed_on(graph: &Graph, value: Value) -> Vec<(Value, bool, bool)> {
         let through = if is_list { graph.single_output(user) } else { Some(value) };
         let uses = through.into_iter().flat_map(|through| graph.uses(through));
         for u in uses.filter(|&u| graph.operand_index(u) == 0) {
-            let kind = graph.kind(graph.user(u)).as_str();
-            let row = HAND_ON.iter().find(|(kinds, ..)| kinds.contains(&kind) && is_list == (kind == "aten::cat"));
-            if let (Some(&(_, rank, dtype)), Some(output)) = (row, graph.outputs(graph.user(u)).next()) {
-                results.push((output, rank, dtype));
+            let node = graph.user(u);
+            let as_result = facts(graph.kind(node)).map_or_else(AsResult::default, |facts| facts.as_result);
+            let takes_list = matches!(graph.ty(graph.input(node, 0)).kind(), TypeKind::List(_));
+            let fits = is_list == takes_list && (as_result.rank || as_result.elements);
+            if let Some(output) = graph.outputs(node).next().filter(|_| fits) {
+                results.push((output, as_result.rank, as_result.elements));
             }
         }
     }
@@ -241,28 +118,30 @@ fn subscripts(graph: &Graph, node: Node) -> Option<Vec<Subscripts>> {
     (graph.kind(node).as_str() == "aten::einsum").then(|| subscripts::subscripts(graph, node))?
 }
 
+/// The operands of an operator, or of the one that it does in place: `relu_`.
+fn facts(kind: Symbol) -> Option<Operands> {
+    let pure = || kind.as_str().strip_suffix('_').filter(|kind| !kind.ends_with('_')).map(Symbol::new);
+    rows::row(kind).or_else(|| rows::row(pure()?))?.operands.known()
+}
+
 /// Records the properties that a node implies for its operand, or for the elements of that list.
 fn note(graph: &Graph, node: Node, index: usize, hint: &mut Hint) {
-    let kind = graph.kind(node).as_str();
-    let kind = kind.strip_suffix('_').filter(|kind| !kind.ends_with('_')).unwrap_or(kind);
+    let kind = graph.kind(node);
     let formals = formals_at(graph, node, index);
-    hint.probability |= formals.iter().any(|formal| is_probability(kind, formal));
-    if kind.ends_with("_cell") {
-        let rank = |formal: &&str| match *formal {
-            "b_ih" | "b_hh" => Some(1),
-            "input" | "hx" | "w_ih" | "w_hh" => Some(2),
-            _ => None,
-        };
-        hint.rank = hint.rank.or(formals.iter().find_map(rank));
-    }
-    let takes_integers = || rows::row(Symbol::new(kind)).is_some_and(|row| row.takes_integers(index));
+    hint.probability |= formals.iter().any(|formal| is_probability(kind.as_str(), formal));
+    let takes_integers = || rows::row(kind).is_some_and(|row| row.takes_integers(index));
     hint.dtype = hint.dtype.or_else(|| takes_integers().then_some(DType::Long));
-    for (_, formal, rank, dtype) in FORMALS.iter().filter(|(known, ..)| *known == kind) {
-        if !formals.contains(formal) {
-            continue;
-        }
-        let rank = if *rank == Some(SPATIAL) { spatial_rank(graph, node) } else { *rank };
-        *hint = Hint { rank: hint.rank.or(rank), dtype: hint.dtype.or(*dtype), ..*hint };
+    if NUMBERS.contains(&kind.as_str()) {
+        hint.rank = hint.rank.or(Some(0));
+    }
+    let hints = facts(kind).map_or(&[][..], |facts| facts.hints);
+    for said in hints.iter().filter(|said| formals.contains(&said.formal)) {
+        let rank = match said.rank {
+            Some(Rank::Listed(list, more)) => length_of(graph, node, list).map(|length| length + more),
+            Some(Rank::Is(rank)) => Some(rank),
+            None => None,
+        };
+        *hint = Hint { rank: hint.rank.or(rank), dtype: hint.dtype.or(said.elements), ..*hint };
     }
 }
 

@@ -77,7 +77,7 @@ impl Declared {
         if let Some(known) = builtin.iter().find(|known| takes_the_same(known, &schema)) {
             return clash(format!("this contradicts PyTorch, which declares `{known}`"));
         }
-        let rule = rules::rule(schema.kind, &builtin);
+        let rule = super::rule(schema.kind, &builtin);
         if rule.structure != Structure::None || rule.carries != Carries::Nothing {
             return clash(format!("`{}` is a construct of TorchScript, not an operator", schema.kind));
         }

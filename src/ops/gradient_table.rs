@@ -1,8 +1,8 @@
 //! The column of the operator table for gradients.
 //!
-//! Formulas are text in the rows of [`super::rows`]; the functions that they call stand in
-//! `ops/gradients.txt` and the files next to it. The head of that file defines the format of both,
-//! [`notation`] that of formulas.
+//! Formulas are text in the rows of [`super::rows`], and so may be functions that they call; those
+//! that several operators share stand in `ops/gradients.txt` and the files next to it. Its head
+//! defines the format of both, [`notation`] that of formulas.
 //!
 //! Parsing a formula creates nodes in PyTorch's order, so that recorded backward graphs compare
 //! equal.
@@ -38,6 +38,9 @@ use crate::types::spelling::parse_all;
 use notation::Body;
 use rustc_hash::FxHashMap;
 use std::sync::{LazyLock, OnceLock};
+
+/// The first word of the head of a function.
+pub const FUNCTION: &str = "def ";
 
 /// The functions that formulas call.
 const TABLE: &str = concat!(
@@ -241,7 +244,11 @@ static ALL: LazyLock<Table> = LazyLock::new(|| {
     }
     for row in rows() {
         for &(head, text) in row.gradient.known().unwrap_or_default() {
-            table.of_kind(row.kind, head, Text { text, body: OnceLock::new() });
+            let text = Text { text, body: OnceLock::new() };
+            match head.starts_with(FUNCTION) {
+                true => table.function(head, text),
+                false => table.of_kind(row.kind, head, text),
+            }
         }
     }
     table
@@ -251,7 +258,7 @@ impl Table {
     /// Adds the function of a head and the lines under it. Anything else is an error in the table,
     /// which a test of this file finds.
     fn function(&mut self, head: &'static str, text: Text) {
-        let function = head.strip_prefix("def ").expect("a formula stands in the row of its operator");
+        let function = head.strip_prefix(FUNCTION).expect("a formula stands in the row of its operator");
         let (name, rest) = function.split_once('(').expect("a function has operands");
         let (formals, words) = rest.split_once(')').expect("the operands end");
         let all = formals.split(',').map(str::trim);

@@ -16,9 +16,9 @@
 //! [`accuracy`], and the tests draw their operands from [`Operands`].
 //!
 //! No fact of these kinds stands elsewhere. Functions that several gradients call are in
-//! `gradients.txt` and the files next to it. Effects, aliasing, linearity and the behaviour of
-//! earlier releases concern few operators, and are columns of their own: [`super::rules`],
-//! [`super::linear_rules`], [`super::touches`], [`super::release_rules`].
+//! `gradients.txt` and the files next to it, those of one gradient in its row. Constructs without a
+//! row have their effects in [`super::rules`] and [`super::touches`]; the behaviour of earlier
+//! releases concerns few operators, and is a table of its own, [`super::release_rules`].
 //!
 //! A kernel of the interpreter is no fact of a row: it is written independently, so that tests
 //! compare two implementations.
@@ -58,8 +58,10 @@ use super::formulas::Formula;
 use super::fusion_rules::FusionRow;
 use super::guard_rules::GuardRow;
 use super::recipes::Recipe;
+use super::rules::Rule;
 use super::shape_rules::ShapeRow;
 use crate::symbol::Symbol;
+use crate::tensor::DType;
 pub use checking::{FIELDS, blanked, complaints};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::LazyLock;
@@ -141,6 +143,41 @@ pub struct Operands {
     pub called: &'static [&'static str],
     /// More such operands, for shapes only: quantised tensors, lists of any length.
     pub shaped: &'static [&'static str],
+    /// Ranks and elements of operands that schemas leave open, which generated inputs of untyped
+    /// graphs take.
+    pub hints: &'static [OperandHint],
+    /// What the first operand has in common with the result: what uses of the result say holds for
+    /// that operand, too.
+    pub as_result: AsResult,
+}
+
+/// The rank and the elements of an operand, or of the tensors of a list.
+#[derive(Clone, Copy, Debug)]
+pub struct OperandHint {
+    /// Its formal.
+    pub formal: &'static str,
+    /// Its rank.
+    pub rank: Option<Rank>,
+    /// Its elements.
+    pub elements: Option<DType>,
+}
+
+/// The rank of an operand.
+#[derive(Clone, Copy, Debug)]
+pub enum Rank {
+    /// This one.
+    Is(usize),
+    /// The length of the list of this formal, and so many more.
+    Listed(&'static str, usize),
+}
+
+/// What the first operand of an operator has in common with its result.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AsResult {
+    /// The rank.
+    pub rank: bool,
+    /// The kind of elements.
+    pub elements: bool,
 }
 
 /// The facts about one operator. A row without a field does not compile:
@@ -157,6 +194,7 @@ pub struct Operands {
 ///     gradient: No(why),
 ///     guard: No(why),
 ///     accuracy: No(why),
+///     semantics: No(why),
 ///     python: No(why),
 /// };
 /// ```
@@ -177,6 +215,9 @@ pub struct Row {
     pub guard: Fact<GuardRow>,
     /// How much it errs.
     pub accuracy: Fact<Accuracy>,
+    /// What it does besides computing: effects, randomness, memory, linearity. None, where its
+    /// schema says so.
+    pub semantics: Fact<Rule>,
     /// The module of the Python function that spells it in programs.
     pub python: Fact<&'static str>,
     /// The operands that tests call it with.

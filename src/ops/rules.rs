@@ -1,11 +1,16 @@
-//! Facts about operators that their schemas lack, as a table.
+//! What an operator does besides computing, where its schema does not say: effects, randomness,
+//! memory, linearity.
 //!
 //! The facts are those of PyTorch's alias analysis and of its list of nodes with side effects,
-//! observed in its behaviour in 1.3 to 2.15. A row names kinds, `ns::*` names a namespace; a kind
-//! without a row is [`Rule::default`] if it has a schema, and [`UNKNOWN`] otherwise. A new fact is
-//! a new field of [`Rule`], a builder for it, and rows.
+//! observed in its behaviour in 1.3 to 2.15. That of an operator with a row stands there, in the
+//! column `semantics` of [`super::rows`]. The table here is for the rest: constructs, namespaces
+//! (`ns::*`), and operators that are written in place. A kind without either is [`DECLARED`] if it
+//! has a schema, and [`UNKNOWN`] otherwise. A new fact is a new field of [`Rule`] and a builder for
+//! it.
 
+use super::linear_rules::{Linear, LinearRow};
 use super::schema::Schema;
+use super::touches::Touch;
 use crate::symbol::Symbol;
 
 /// The effects of an operator other than its results and the writes that its schema marks.
@@ -200,8 +205,6 @@ pub enum Basis {
 /// One row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// The kinds that the row applies to; `ns::*` is a namespace.
-    pub kinds: &'static [&'static str],
     /// Its effects other than results.
     pub effect: Effect,
     /// Whether it is random; `None` defers to the schema, see [`nondeterminism`].
@@ -234,255 +237,247 @@ pub struct Rule {
     /// Whether it may be replaced by its results if its operands are constants; `None` means true
     /// for all kinds whose schema has a fixed number of operands.
     pub folded: Option<bool>,
+    /// How it commutes with a sum.
+    pub linear: Option<LinearRow>,
+    /// What it touches besides its operands and results.
+    pub touches: Option<Touch>,
 }
 
 impl Default for Rule {
     fn default() -> Rule {
-        row(&[])
+        DECLARED
     }
 }
 
-const fn row(kinds: &'static [&'static str]) -> Rule {
-    Rule {
-        kinds,
-        effect: Effect::None,
-        nondeterminism: None,
-        alias: AliasRule::Schema,
-        structure: Structure::None,
-        carries: Carries::Nothing,
-        reads_list_only: false,
-        reads_strides: false,
-        never_bool: false,
-        elements: Elements::Promoted,
-        total: false,
-        total_of_numbers: false,
-        resizes: Resizes::No,
-        basis: Basis::Declared,
-        folded: None,
-    }
-}
+/// The rule of an operator of which its schema says everything.
+pub const DECLARED: Rule = Rule {
+    effect: Effect::None,
+    nondeterminism: None,
+    alias: AliasRule::Schema,
+    structure: Structure::None,
+    carries: Carries::Nothing,
+    reads_list_only: false,
+    reads_strides: false,
+    never_bool: false,
+    elements: Elements::Promoted,
+    total: false,
+    total_of_numbers: false,
+    resizes: Resizes::No,
+    basis: Basis::Declared,
+    folded: None,
+    linear: None,
+    touches: None,
+};
 
 impl Rule {
-    const fn effect(self, effect: Effect) -> Rule {
+    pub(super) const fn effect(self, effect: Effect) -> Rule {
         Rule { effect, ..self }
     }
 
-    const fn alias(self, alias: AliasRule) -> Rule {
+    pub(super) const fn alias(self, alias: AliasRule) -> Rule {
         Rule { alias, ..self }
     }
 
-    const fn structure(self, structure: Structure) -> Rule {
+    pub(super) const fn structure(self, structure: Structure) -> Rule {
         Rule { structure, ..self }
     }
 
-    const fn carries(self, carries: Carries) -> Rule {
+    pub(super) const fn carries(self, carries: Carries) -> Rule {
         Rule { carries, ..self }
     }
 
-    const fn is(self, nondeterminism: Nondeterminism) -> Rule {
+    pub(super) const fn is(self, nondeterminism: Nondeterminism) -> Rule {
         Rule { nondeterminism: Some(nondeterminism), ..self }
     }
 
-    const fn folded(self, folded: bool) -> Rule {
+    pub(super) const fn folded(self, folded: bool) -> Rule {
         Rule { folded: Some(folded), ..self }
     }
 
-    const fn reads_list_only(self) -> Rule {
+    pub(super) const fn reads_list_only(self) -> Rule {
         Rule { reads_list_only: true, ..self }
     }
 
-    const fn reads_strides(self) -> Rule {
+    pub(super) const fn reads_strides(self) -> Rule {
         Rule { reads_strides: true, ..self }
     }
 
-    const fn resizes(self, resizes: Resizes) -> Rule {
+    pub(super) const fn resizes(self, resizes: Resizes) -> Rule {
         Rule { resizes, ..self }
     }
 
-    const fn basis(self, basis: Basis) -> Rule {
+    pub(super) const fn basis(self, basis: Basis) -> Rule {
         Rule { basis, ..self }
     }
 
-    const fn never_bool(self) -> Rule {
+    pub(super) const fn never_bool(self) -> Rule {
         Rule { never_bool: true, ..self }
     }
 
-    const fn total(self) -> Rule {
+    pub(super) const fn total(self) -> Rule {
         Rule { total: true, ..self }
     }
 
-    const fn total_of_numbers(self) -> Rule {
+    pub(super) const fn total_of_numbers(self) -> Rule {
         Rule { total_of_numbers: true, ..self }
     }
 
-    const fn elements(self, elements: Elements) -> Rule {
+    pub(super) const fn elements(self, elements: Elements) -> Rule {
         Rule { elements, ..self }
+    }
+
+    /// Results have elements of type bool.
+    pub(super) const fn bools(self) -> Rule {
+        self.elements(Elements::Bool)
+    }
+
+    /// Results have elements of the type of the first operand.
+    pub(super) const fn of_first(self) -> Rule {
+        self.elements(Elements::First)
+    }
+
+    /// A sum can be moved past some overloads, by the rewrite of this name.
+    pub(super) const fn linear(self, linear: Linear, overloads: &'static [&'static str], rule: &'static str) -> Rule {
+        Rule { linear: Some(LinearRow { overloads, linear, rule }), ..self }
+    }
+
+    pub(super) const fn touching(self, touch: Touch) -> Rule {
+        Rule { touches: Some(touch), ..self }
     }
 }
 
 /// The row of an unknown operator.
-pub const UNKNOWN: Rule = row(&[]).effect(Effect::Unknown).alias(AliasRule::Conservative).is(Nondeterminism::Always);
+pub const UNKNOWN: Rule = DECLARED.effect(Effect::Unknown).alias(AliasRule::Conservative).is(Nondeterminism::Always);
 
 /// The table.
 #[rustfmt::skip]
-pub const RULES: &[Rule] = &{
+pub const RULES: &[(&[&str], Rule)] = &{
     use AliasRule as A;
     use Effect::*;
     use Nondeterminism::{Always, Deterministic, Undefined};
     use Structure as S;
     [
         // Structure.
-        row(&["prim::Param", "prim::Return", "prim::Drop"]).alias(A::Nothing).is(Deterministic),
-        row(&["prim::If"]).alias(A::If).structure(S::If).is(Deterministic),
-        row(&["prim::Loop"]).alias(A::Loop).structure(S::Loop).is(Deterministic),
-        row(&["prim::GradOf"]).alias(A::Block).structure(S::GradOf).is(Deterministic).never_bool(),
-        row(&["prim::With"]).effect(Call).alias(A::Conservative).structure(S::With),
-        row(&["prim::Closure", "prim::forkClosure", "prim::LocalVariableScope", "prim::ComprehensionScope"])
-            .effect(Call).alias(A::Conservative).structure(S::Closure),
-        row(&["prim::TracedFork", "prim::TracedModuleForward"]).effect(Call).alias(A::Conservative).structure(S::Closure),
-        row(&["prim::Load", "prim::Store", "prim::ContinueStmt", "prim::BreakStmt", "prim::ReturnStmt"])
-            .effect(Observable).alias(A::Conservative),
-        row(&["prim::LoopContinuation"]).effect(Observable).alias(A::Conservative),
+        (&["prim::Param", "prim::Return", "prim::Drop"], DECLARED.alias(A::Nothing).is(Deterministic)),
+        (&["prim::If"], DECLARED.alias(A::If).structure(S::If).is(Deterministic)),
+        (&["prim::Loop"], DECLARED.alias(A::Loop).structure(S::Loop).is(Deterministic)),
+        (&["prim::With"], DECLARED.effect(Call).alias(A::Conservative).structure(S::With)),
+        (&["prim::Closure", "prim::forkClosure", "prim::LocalVariableScope", "prim::ComprehensionScope"],
+            DECLARED.effect(Call).alias(A::Conservative).structure(S::Closure)),
+        (&["prim::TracedFork", "prim::TracedModuleForward"],
+            DECLARED.effect(Call).alias(A::Conservative).structure(S::Closure)),
+        (&["prim::Load", "prim::Store", "prim::ContinueStmt", "prim::BreakStmt", "prim::ReturnStmt"],
+            DECLARED.effect(Observable).alias(A::Conservative)),
+        (&["prim::LoopContinuation"], DECLARED.effect(Observable).alias(A::Conservative)),
         // Values made from nothing. The content of an uninitialised value is never used.
-        row(&["prim::Constant", "prim::AutogradZero", "prim::Undefined", "prim::ConstantMKLDNNTensor"])
-            .alias(A::Fresh).is(Deterministic).folded(false).total(),
-        row(&["prim::CreateObject"]).alias(A::Fresh).is(Deterministic).folded(false),
-        row(&["prim::Uninitialized"]).alias(A::Fresh).is(Undefined).folded(false),
+        (&["prim::Constant", "prim::Undefined", "prim::ConstantMKLDNNTensor"],
+            DECLARED.alias(A::Fresh).is(Deterministic).folded(false).total()),
+        (&["prim::CreateObject"], DECLARED.alias(A::Fresh).is(Deterministic).folded(false)),
+        (&["prim::Uninitialized"], DECLARED.alias(A::Fresh).is(Undefined).folded(false)),
         // Autograd and sizes.
-        row(&["prim::AutogradAdd"]).alias(A::Fresh).is(Deterministic).never_bool(),
-        row(&["prim::MMTreeReduce", "prim::MMBatchSide", "prim::FusedConcat", "prim::VarConcat"])
-            .alias(A::Fresh).is(Deterministic),
-        row(&["prim::VarStack", "prim::BroadcastSizes", "prim::ChunkSizes", "prim::ReductionSizes", "prim::tolist"])
-            .alias(A::Fresh).is(Deterministic),
-        row(&["prim::AutogradAnyNonZero", "prim::AutogradAllNonZero", "prim::AutogradAllZero"])
-            .alias(A::Nothing).is(Deterministic),
-        row(&["prim::isinstance"]).alias(A::Nothing).is(Deterministic).folded(true),
-        row(&["prim::HasAttr"]).alias(A::Nothing).is(Deterministic),
-        row(&["prim::mkldnn_convolution"]).is(Deterministic),
+        (&["prim::MMTreeReduce", "prim::MMBatchSide", "prim::VarConcat"], DECLARED.alias(A::Fresh).is(Deterministic)),
+        (&["prim::VarStack", "prim::BroadcastSizes", "prim::ChunkSizes", "prim::ReductionSizes", "prim::tolist"],
+            DECLARED.alias(A::Fresh).is(Deterministic)),
+        (&["prim::isinstance"], DECLARED.alias(A::Nothing).is(Deterministic).folded(true)),
+        (&["prim::HasAttr"], DECLARED.alias(A::Nothing).is(Deterministic)),
+        (&["prim::mkldnn_convolution"], DECLARED.is(Deterministic)),
         // Containers and objects.
-        row(&["prim::TupleConstruct", "prim::ListConstruct", "prim::DictConstruct"])
-            .alias(A::FreshContainer).is(Deterministic).folded(true).total(),
-        row(&["prim::TupleUnpack", "prim::TupleIndex", "prim::TupleSlice", "prim::ListUnpack", "prim::DictIndex"])
-            .alias(A::Wildcard).is(Deterministic).folded(true),
-        row(&["prim::GetAttr", "prim::ModuleContainerIndex"]).alias(A::Wildcard).is(Deterministic).folded(false),
-        row(&["prim::SetAttr"]).effect(Write).alias(A::SetAttr).is(Deterministic),
-        row(&["prim::ConstantChunk"]).alias(A::ChunkPointsTo).is(Deterministic),
-        row(&["prim::BroadcastingChunk"]).alias(A::BroadcastingChunk).is(Deterministic),
-        row(&["prim::BroadcastMKLDNNTensors"]).alias(A::Pairwise).is(Deterministic),
-        row(&["prim::unchecked_cast"]).alias(A::PointsTo(0)).is(Deterministic),
+        (&["prim::TupleConstruct", "prim::DictConstruct"],
+            DECLARED.alias(A::FreshContainer).is(Deterministic).folded(true).total()),
+        (&["prim::TupleUnpack", "prim::TupleIndex", "prim::TupleSlice", "prim::DictIndex"],
+            DECLARED.alias(A::Wildcard).is(Deterministic).folded(true)),
+        (&["prim::GetAttr", "prim::ModuleContainerIndex"], DECLARED.alias(A::Wildcard).is(Deterministic).folded(false)),
+        (&["prim::SetAttr"], DECLARED.effect(Write).alias(A::SetAttr).is(Deterministic)),
+        (&["prim::BroadcastingChunk"], DECLARED.alias(A::BroadcastingChunk).is(Deterministic)),
+        (&["prim::BroadcastMKLDNNTensors"], DECLARED.alias(A::Pairwise).is(Deterministic)),
+        (&["prim::unchecked_cast"], DECLARED.alias(A::PointsTo(0)).is(Deterministic)),
         // Speculation. PyTorch takes `prim::profile` to be free of effects; the graph cannot
         // observe its counting.
-        row(&["prim::profile", "prim::profile_ivalue", "prim::profile_optional"])
-            .alias(A::PointsTo(0)).is(Deterministic).folded(false).basis(Basis::Profiled),
-        row(&["prim::Guard"]).alias(A::PointsTo(0)).is(Deterministic).folded(false).basis(Basis::Guarded),
+        (&["prim::profile_optional"],
+            DECLARED.alias(A::PointsTo(0)).is(Deterministic).folded(false).basis(Basis::Profiled)),
         // Types and passes depend on its position; a quantised tensor has no textual constant.
-        row(&["prim::unchecked_unwrap_optional", "aten::dequantize"]).folded(false),
-        row(&["prim::BailOut"]).effect(Anchor).alias(A::PointsTo(1)).is(Deterministic).basis(Basis::Guarded),
-        row(&["prim::BailoutTemplate"]).effect(Anchor).alias(A::Nothing).carries(Carries::Template).is(Deterministic),
-        row(&["prim::TypeCheck", "prim::RequiresGradCheck"]).alias(A::Pairwise).is(Deterministic).basis(Basis::Guarded),
-        row(&["prim::oneDNNFusionGuard"]).alias(A::Pairwise).is(Deterministic).basis(Basis::Guarded),
+        (&["prim::unchecked_unwrap_optional"], DECLARED.folded(false)),
+        (&["prim::BailOut"], DECLARED.effect(Anchor).alias(A::PointsTo(1)).is(Deterministic).basis(Basis::Guarded)),
+        (&["prim::BailoutTemplate"],
+            DECLARED.effect(Anchor).alias(A::Nothing).carries(Carries::Template).is(Deterministic)),
+        (&["prim::TypeCheck", "prim::RequiresGradCheck"],
+            DECLARED.alias(A::Pairwise).is(Deterministic).basis(Basis::Guarded)),
+        (&["prim::oneDNNFusionGuard"], DECLARED.alias(A::Pairwise).is(Deterministic).basis(Basis::Guarded)),
         // These only compute the result: the operands of a check are read unchanged.
-        row(&["prim::TensorExprDynamicGuard", "prim::CudaFusionGuard"])
-            .alias(A::Nothing).is(Deterministic).folded(false),
+        (&["prim::TensorExprDynamicGuard", "prim::CudaFusionGuard"],
+            DECLARED.alias(A::Nothing).is(Deterministic).folded(false)),
         // Groups. Randomness inside of them is found in their subgraphs.
-        row(&["prim::FusionGroup", "prim::CudaFusionGroup", "prim::oneDNNFusionGroup", "prim::FunctionalGraph"])
-            .alias(A::Subgraph).carries(Carries::Body).is(Deterministic),
-        row(&["prim::FallbackGraph"]).alias(A::Subgraph).carries(Carries::Body).is(Deterministic),
-        row(&["prim::DifferentiableGraph"]).alias(A::Subgraph).carries(Carries::Differentiable).is(Deterministic),
-        row(&["prim::TensorExprGroup", "prim::TensorExprDynamicGroup", "prim::StaticSubgraph", "prim::MKLDNNGroup"])
-            .alias(A::Fresh).carries(Carries::Body).is(Deterministic),
-        row(&["prim::StaticRuntimeCopyOuts"]).alias(A::Conservative),
+        (&["prim::FusionGroup", "prim::CudaFusionGroup", "prim::oneDNNFusionGroup", "prim::FunctionalGraph"],
+            DECLARED.alias(A::Subgraph).carries(Carries::Body).is(Deterministic)),
+        (&["prim::FallbackGraph"], DECLARED.alias(A::Subgraph).carries(Carries::Body).is(Deterministic)),
+        (&["prim::DifferentiableGraph"],
+            DECLARED.alias(A::Subgraph).carries(Carries::Differentiable).is(Deterministic)),
+        (&["prim::TensorExprGroup", "prim::TensorExprDynamicGroup", "prim::StaticSubgraph", "prim::MKLDNNGroup"],
+            DECLARED.alias(A::Fresh).carries(Carries::Body).is(Deterministic)),
+        (&["prim::StaticRuntimeCopyOuts"], DECLARED.alias(A::Conservative)),
         // Calls and concurrency. PyTorch's analysis assumes that Python operators do not write to
         // their operands; nothing prevents them from it.
-        row(&["prim::CallFunction", "prim::CallMethod", "prim::Enter", "prim::Exit", "prim::rpc_sync"])
-            .effect(Call).alias(A::Conservative).is(Always),
-        row(&["prim::PythonOp", "prim::IgnoredPythonOp"]).effect(Call).alias(A::Conservative).is(Always),
-        row(&["prim::rpc_async", "prim::rpc_remote"]).effect(Call).alias(A::Fork).is(Always),
-        row(&["prim::fork"]).alias(A::Fork).carries(Carries::Future).is(Always),
-        row(&["aten::wait"]).effect(Observable).alias(A::Wait).is(Always),
-        row(&["prim::awaitable", "prim::Await"]).effect(Call).alias(A::Conservative).carries(Carries::Future).is(Always),
-        row(&["prim::awaitable_wait"]).effect(Call).alias(A::Wait).is(Always),
-        row(&["prim::awaitable_nowait"]).alias(A::FreshContainer).is(Deterministic),
+        (&["prim::CallFunction", "prim::CallMethod", "prim::Enter", "prim::Exit", "prim::rpc_sync"],
+            DECLARED.effect(Call).alias(A::Conservative).is(Always)),
+        (&["prim::PythonOp", "prim::IgnoredPythonOp"], DECLARED.effect(Call).alias(A::Conservative).is(Always)),
+        (&["prim::rpc_async", "prim::rpc_remote"], DECLARED.effect(Call).alias(A::Fork).is(Always)),
+        (&["prim::fork"], DECLARED.alias(A::Fork).carries(Carries::Future).is(Always)),
+        (&["aten::wait"], DECLARED.effect(Observable).alias(A::Wait).is(Always)),
+        (&["prim::awaitable", "prim::Await"],
+            DECLARED.effect(Call).alias(A::Conservative).carries(Carries::Future).is(Always)),
+        (&["prim::awaitable_wait"], DECLARED.effect(Call).alias(A::Wait).is(Always)),
+        (&["prim::awaitable_nowait"], DECLARED.alias(A::FreshContainer).is(Deterministic)),
         // Effects.
-        row(&["prim::Print"]).effect(Observable).alias(A::Nothing).is(Deterministic),
-        row(&["aten::_assert_async", "aten::_assert_scalar", "aten::_assert_tensor_metadata"])
-            .effect(Raise).alias(A::Nothing).is(Deterministic),
-        row(&["prim::RaiseException"]).effect(Raise).alias(A::Nothing).is(Deterministic),
-        row(&["prim::AddStatValue"]).effect(Observable).alias(A::Nothing).is(Deterministic),
-        row(&["prim::TimePoint"]).effect(Observable).alias(A::Nothing).is(Always),
-        row(&["aten::warn", "aten::save", "aten::set_grad_enabled"]).effect(Observable).alias(A::Nothing).is(Deterministic),
-        row(&["aten::manual_seed", "aten::seed", "aten::initial_seed", "aten::Generator"]).effect(Observable).is(Always),
-        row(&["aten::backward", "aten::_backward", "aten::dist_backward"]).effect(Call).alias(A::Conservative).is(Always),
-        row(&["aten::is_grad_enabled", "aten::is_autocast_enabled", "aten::is_autocast_cpu_enabled"]).is(Always),
-        row(&["cuda::*", "profiler::*", "c10d::*", "_c10d_functional::*", "_c10d_functional_autograd::*", "symm_mem::*"])
-            .effect(Call).alias(A::Conservative).is(Always),
-        row(&["_caffe2::*", "_c10_experimental::*", "_dtensor::*", "fsdp::*", "inductor::*", "debug_mode_ops::*"])
-            .effect(Call).alias(A::Conservative).is(Always),
+        (&["prim::Print"], DECLARED.effect(Observable).alias(A::Nothing).is(Deterministic)),
+        (&["aten::_assert_async", "aten::_assert_scalar", "aten::_assert_tensor_metadata"],
+            DECLARED.effect(Raise).alias(A::Nothing).is(Deterministic)),
+        (&["prim::RaiseException"], DECLARED.effect(Raise).alias(A::Nothing).is(Deterministic)),
+        (&["prim::AddStatValue"], DECLARED.effect(Observable).alias(A::Nothing).is(Deterministic)),
+        (&["prim::TimePoint"], DECLARED.effect(Observable).alias(A::Nothing).is(Always)),
+        (&["aten::warn", "aten::save", "aten::set_grad_enabled"],
+            DECLARED.effect(Observable).alias(A::Nothing).is(Deterministic)),
+        (&["aten::manual_seed", "aten::seed", "aten::initial_seed", "aten::Generator"],
+            DECLARED.effect(Observable).is(Always)),
+        (&["aten::backward", "aten::_backward", "aten::dist_backward"],
+            DECLARED.effect(Call).alias(A::Conservative).is(Always)),
+        (&["aten::is_grad_enabled", "aten::is_autocast_enabled", "aten::is_autocast_cpu_enabled"], DECLARED.is(Always)),
+        (&["cuda::*", "profiler::*", "c10d::*", "_c10d_functional::*", "_c10d_functional_autograd::*", "symm_mem::*"],
+            DECLARED.effect(Call).alias(A::Conservative).is(Always)),
+        (&["_caffe2::*", "_c10_experimental::*", "_dtensor::*", "fsdp::*", "inductor::*", "debug_mode_ops::*"],
+            DECLARED.effect(Call).alias(A::Conservative).is(Always)),
         // Running statistics, which no schema marks.
-        row(&["aten::batch_norm", "aten::instance_norm", "aten::native_batch_norm", "aten::_batch_norm_impl_index"])
-            .alias(A::BatchNorm { training_operand: 5 }),
-        row(&["aten::cudnn_batch_norm", "aten::miopen_batch_norm"]).alias(A::BatchNorm { training_operand: 5 }),
-        // Views that are not annotated as such in all versions.
-        row(&["aten::as_tensor", "aten::chunk", "aten::coalesce", "aten::contiguous", "aten::detach", "aten::expand_as"])
-            .alias(A::MayReturn(0)),
-        row(&["aten::flatten", "aten::pin_memory", "aten::reshape", "aten::reshape_as", "aten::slice", "aten::split"])
-            .alias(A::MayReturn(0)),
-        row(&["aten::split_with_sizes", "aten::to", "aten::unbind", "aten::_ncf_unsqueeze"]).alias(A::MayReturn(0)),
-        row(&["aten::view_as", "aten::_ncf_view"]).alias(A::MayReturn(0)).reads_strides(),
-        row(&["aten::type_as", "aten::meshgrid", "aten::_unwrap_optional", "aten::data"])
-            .alias(A::MayReturn(0)),
-        row(&["aten::_cast_*", "aten::cartesian_prod", "aten::_grad_sum_to_size", "aten::atleast_*"]).alias(A::MayReturn(0)),
-        row(&["aten::dropout", "aten::feature_dropout", "aten::alpha_dropout", "aten::feature_alpha_dropout"])
-            .alias(A::MayReturn(0)),
-        // Return an operand itself if there is nothing to do: real numbers, equal sizes, one
-        // matrix, a transposition.
-        row(&["aten::conj_physical", "aten::sum_to_size", "aten::to_dense", "aten::chain_matmul"]).alias(A::MayReturn(0)),
-        row(&["aten::einsum"]).alias(A::MayReturn(1)),
-        // Lists that are only read. The results of `broadcast_tensors` are views of the elements
-        // nevertheless.
-        row(&["aten::broadcast_tensors"]).alias(A::MayReturn(0)),
-        row(&["aten::cat", "aten::stack", "aten::vstack", "aten::hstack", "aten::dstack"]).reads_list_only(),
-        // Operators that read strides, and operators that refuse bools.
-        row(&["aten::view", "aten::as_strided", "aten::stride", "aten::is_contiguous", "aten::storage_offset"])
-            .reads_strides(),
-        row(&["aten::empty_like"]).is(Undefined).reads_strides(),
-        row(&["aten::neg"]).never_bool().total_of_numbers(),
-        // Integers wrap.
-        row(&["aten::add", "aten::sub", "aten::mul"]).total_of_numbers(),
+        (&["aten::cudnn_batch_norm", "aten::miopen_batch_norm"], DECLARED.alias(A::BatchNorm { training_operand: 5 })),
+        // Views that are not annotated as such in all versions, or the operand itself.
+        (&["aten::coalesce", "aten::_ncf_unsqueeze", "aten::_unwrap_optional", "aten::data", "aten::to_dense"],
+            DECLARED.alias(A::MayReturn(0))),
+        (&["aten::_ncf_view"], DECLARED.alias(A::MayReturn(0)).reads_strides()),
+        // Operators that read strides.
+        (&["aten::stride", "aten::is_contiguous", "aten::storage_offset"], DECLARED.reads_strides()),
         // Operators that work on all tensors.
-        row(&["aten::exp", "aten::sin", "aten::cos", "aten::tanh", "aten::sigmoid", "aten::dim", "aten::numel", "prim::dtype"]).total(),
-        row(&["prim::NumToTensor", "aten::__not__", "aten::__is__", "aten::__isnot__", "prim::device"]).total(),
+        (&["aten::numel", "aten::__not__", "aten::__is__", "aten::__isnot__"], DECLARED.total()),
         // Element types of results.
-        row(&["aten::eq", "aten::ne", "aten::lt", "aten::le", "aten::gt", "aten::ge", "aten::equal", "aten::not_equal"])
-            .elements(Elements::Bool).total_of_numbers(),
-        row(&["aten::less", "aten::less_equal", "aten::greater", "aten::greater_equal", "aten::logical_*"])
-            .elements(Elements::Bool),
-        row(&["aten::copy", "aten::fill", "aten::masked_fill", "aten::masked_scatter", "aten::bernoulli"])
-            .elements(Elements::First),
-        row(&["aten::index_put", "aten::index_fill", "aten::index_copy", "aten::index_add", "aten::scatter*", "aten::put"])
-            .elements(Elements::First),
+        (&["aten::equal"], DECLARED.elements(Elements::Bool).total_of_numbers()),
+        (&["aten::logical_*"], DECLARED.elements(Elements::Bool)),
+        (&["aten::scatter*"], DECLARED.elements(Elements::First)),
         // New shapes for written tensors.
-        row(&["aten::resize_", "aten::resize_as_", "aten::set_", "aten::set_data", "aten::as_strided_"]).resizes(Resizes::Yes),
-        row(&["aten::t_", "aten::transpose_", "aten::swapaxes_", "aten::swapdims_", "aten::squeeze_", "aten::unsqueeze_"])
-            .resizes(Resizes::Yes),
-        row(&["aten::copy_"]).resizes(Resizes::SoPyTorchThinks),
+        (&["aten::resize_", "aten::resize_as_", "aten::set_", "aten::set_data", "aten::as_strided_"],
+            DECLARED.resizes(Resizes::Yes)),
+        (&["aten::t_", "aten::transpose_", "aten::swapaxes_", "aten::swapdims_", "aten::squeeze_", "aten::unsqueeze_"],
+            DECLARED.resizes(Resizes::Yes)),
         // Uninitialised contents.
-        row(&["aten::empty", "aten::empty_strided", "aten::empty_permuted", "aten::new_empty"])
-            .is(Undefined),
-        row(&["aten::new_empty_strided", "aten::_empty_affine_quantized", "aten::empty_quantized"]).is(Undefined),
+        (&["aten::empty_permuted", "aten::_empty_affine_quantized", "aten::empty_quantized"], DECLARED.is(Undefined)),
     ]
 };
 
-/// The row of a kind with these schemas.
-pub fn rule(kind: Symbol, schemas: &[Schema]) -> Rule {
+/// The rule of a kind with these schemas that has no row of its own, see [`super::rows`].
+pub(super) fn rule(kind: Symbol, schemas: &[Schema]) -> Rule {
     let name = kind.as_str();
     // `^Fn(..)`, a Python function, may be represented as its own kind.
     let name = if name.starts_with('^') { "prim::PythonOp" } else { name };
-    let by =
-        |matches: fn(&str, &str) -> bool| RULES.iter().find(|rule| rule.kinds.iter().any(|kind| matches(kind, name)));
+    let by = |matches: fn(&str, &str) -> bool| RULES.iter().find(|(kinds, _)| kinds.iter().any(|k| matches(k, name)));
     let found = by(|kind, name| kind == name).or_else(|| by(matches_pattern));
     match found {
-        Some(rule) => *rule,
+        Some((_, rule)) => *rule,
         None if schemas.is_empty() => UNKNOWN,
         None => of_schemas(schemas),
     }
@@ -536,7 +531,7 @@ pub fn nondeterminism(schema: &Schema) -> Nondeterminism {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ops::{Operator, operator};
+    use crate::ops::{Operator, operator, rows};
     use crate::types::era::Era;
 
     const KINDS: &str = include_str!("../../testdata/ops/kinds.txt");
@@ -574,9 +569,11 @@ mod tests {
 
     #[test]
     fn no_kind_has_two_rows() {
-        let mut kinds: Vec<&str> = RULES.iter().flat_map(|rule| rule.kinds).copied().collect();
+        let mut kinds: Vec<&str> = RULES.iter().flat_map(|(kinds, _)| *kinds).copied().collect();
         kinds.sort_unstable();
         assert!(kinds.windows(2).all(|pair| pair[0] != pair[1]));
+        let doubled = kinds.iter().find(|kind| rows::row(Symbol::new(kind)).is_some());
+        assert_eq!(doubled, None, "its row has a column for this");
         for kind in kinds.iter().filter(|kind| !kind.ends_with('*')) {
             // Our own kinds, and nvFuser's, which only CUDA builds register.
             let generated = ["prim::DictIndex", "prim::BroadcastingChunk", "prim::CudaFusionGuard"];

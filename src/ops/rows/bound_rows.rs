@@ -36,6 +36,7 @@ pub(super) const ROWS: &[Row] = &[
         ]),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(drawn(&["tt"])),
     },
@@ -66,6 +67,7 @@ pub(super) const ROWS: &[Row] = &[
         ]),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(drawn(&["tt"])),
     },
@@ -89,6 +91,7 @@ pub(super) const ROWS: &[Row] = &[
         ]),
         guard: No(STAYS),
         accuracy: Has(exact()),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(drawn(&["tt"])),
     },
@@ -112,6 +115,7 @@ pub(super) const ROWS: &[Row] = &[
         ]),
         guard: No(STAYS),
         accuracy: Has(exact()),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(drawn(&["tt"])),
     },
@@ -190,9 +194,37 @@ pub(super) const ROWS: &[Row] = &[
                 grad min = _grad_sum_to_size(of_min, size(prim::unchecked_unwrap_optional(min)))
                 grad max = _grad_sum_to_size(of_max, size(prim::unchecked_unwrap_optional(max)))
             "),
+            // Ties with one bound share the gradient.
+            ("def AD_upper_bound(grad, above, max: Tensor?)  2", "
+                -> if __is__(max, None) { -> grad, grad } else {
+                    high = prim::unchecked_unwrap_optional(max)
+                    shared = where(above == high, grad / 2, grad)
+                    -> masked_fill(shared, above > high, 0), masked_fill(shared, high > above, 0)
+                }
+            "),
+            ("def AD_lower_bound(grad, self, min: Tensor?)  2", "
+                -> if __is__(min, None) { -> grad, grad } else {
+                    low = prim::unchecked_unwrap_optional(min)
+                    shared = where(self == low, grad / 2, grad)
+                    -> masked_fill(shared, self < low, 0), masked_fill(shared, low < self, 0)
+                }
+            "),
+            // If the lower bound is above the upper or equal to it, the upper one determines the
+            // result and gets the full gradient; NaN exceeds no bound.
+            ("def AD_between_bounds(grad, self, low, high)  2", "
+                apart = low < high
+                shared = where(apart, grad / 2, grad)
+                of_self = masked_fill(where(__or__(self == low, self == high), shared, grad), __or__(self < low, self > high), 0)
+                takes_low = __or__(__and__(self == low, apart), __and__(self < low, low <= high))
+                takes_high = __or__(__or__(__and__(self == high, apart), __and__(self > high, low <= high)), low > high)
+                of_low = masked_fill(where(self == low, shared, grad), bitwise_not(takes_low), 0)
+                of_high = masked_fill(where(__and__(self == high, apart), shared, grad), bitwise_not(takes_high), 0)
+                -> of_self, of_low, of_high
+            "),
         ]),
         guard: Has(redundant(Settled::ByOperands { numbers: false, free: &[], free_for_floats: &[1, 2] }).recorded(&["", "Tensor"])),
         accuracy: Has(exact()),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(drawn(&["tcc"]).called(&[
             "2x3 float:-0.5 float:0.5",
@@ -222,6 +254,7 @@ pub(super) const ROWS: &[Row] = &[
         ]),
         guard: No(STAYS),
         accuracy: Has(exact()),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(drawn(&["to"])),
     },
@@ -242,6 +275,7 @@ pub(super) const ROWS: &[Row] = &[
         ]),
         guard: No(STAYS),
         accuracy: Has(exact()),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(drawn(&["to"])),
     },
@@ -262,6 +296,7 @@ pub(super) const ROWS: &[Row] = &[
         ]),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED),
     },

@@ -1,15 +1,18 @@
 //! Checks of rows: what is blank, and what contradicts the schemas or another fact.
 
 use super::Fact::{Has, No};
-use super::{Computation, Fact, Row};
+use super::{Computation, Fact, Operands, Rank, Row};
+use crate::ops::gradient_table::FUNCTION;
 use crate::ops::gradient_table::notation::{self, Role};
 use crate::ops::operator;
+use crate::ops::rules::{AliasRule, DECLARED};
 use crate::ops::schema::Schema;
 use crate::symbol::Symbol;
 use crate::types::era::Era;
 
 /// The facts of a row, by the names of their fields.
-pub const FIELDS: [&str; 8] = ["shape", "computation", "fusion", "gradient", "guard", "accuracy", "python", "operands"];
+pub const FIELDS: [&str; 9] =
+    ["shape", "computation", "fusion", "gradient", "guard", "accuracy", "semantics", "python", "operands"];
 
 /// A shorter text is no reason.
 const SHORTEST_REASON: usize = 10;
@@ -24,6 +27,7 @@ pub fn blanked(row: &Row, field: &str) -> Row {
         "gradient" => row.gradient = No(""),
         "guard" => row.guard = No(""),
         "accuracy" => row.accuracy = No(""),
+        "semantics" => row.semantics = No(""),
         "python" => row.python = No(""),
         "operands" => row.operands = No(""),
         _ => {}
@@ -47,6 +51,7 @@ pub fn complaints(row: &Row) -> Vec<String> {
     shape(row, &schemas, &mut say);
     fusion(row, &schemas, &mut say);
     gradient(row, &schemas, &mut say);
+    semantics(row, &schemas, &mut say);
     operands(row, &schemas, &mut say);
     all
 }
@@ -63,6 +68,7 @@ fn reasons(row: &Row) -> [(&'static str, Option<&'static str>); FIELDS.len()] {
         ("gradient", reason(&row.gradient)),
         ("guard", reason(&row.guard)),
         ("accuracy", reason(&row.accuracy)),
+        ("semantics", reason(&row.semantics)),
         ("python", reason(&row.python)),
         ("operands", reason(&row.operands)),
     ]
@@ -127,6 +133,9 @@ fn gradient(row: &Row, schemas: &[&Schema], say: &mut dyn FnMut(&str, String)) {
                 continue;
             }
         };
+        if head.starts_with(FUNCTION) {
+            continue;
+        }
         let names = body.lines.iter().filter(|line| line.role == Role::Grad).flat_map(|line| &line.names);
         for name in names {
             if schemas.iter().all(|schema| schema.formal(name).is_none()) {
@@ -140,9 +149,28 @@ fn gradient(row: &Row, schemas: &[&Schema], say: &mut dyn FnMut(&str, String)) {
     }
 }
 
+/// What is said is not what schemas say already, and is about operands and overloads that exist.
+fn semantics(row: &Row, schemas: &[&Schema], say: &mut dyn FnMut(&str, String)) {
+    let Has(rule) = row.semantics else { return };
+    if rule == DECLARED {
+        say("semantics", "it states nothing".to_owned());
+    }
+    let has_overload = |name: &&str| schemas.iter().any(|schema| schema.overload == *name);
+    let named = rule.linear.map_or(&[][..], |linear| linear.overloads);
+    if let Some(name) = named.iter().find(|name| !has_overload(name)) {
+        say("semantics", format!("there is no overload `{name}`"));
+    }
+    if let AliasRule::MayReturn(operand) | AliasRule::PointsTo(operand) = rule.alias
+        && schemas.iter().all(|schema| schema.formals.len() <= operand && !schema.vararg)
+    {
+        say("semantics", format!("no overload has an operand {operand}"));
+    }
+}
+
 /// What is fused is drawn in random groups, with a letter for each operand.
 fn operands(row: &Row, schemas: &[&Schema], say: &mut dyn FnMut(&str, String)) {
     let Has(operands) = row.operands else { return };
+    hints(&operands, schemas, say);
     let is_fused = row.fusion.known().unwrap_or_default().iter().any(|fused| fused.untaken.is_none());
     if is_fused && operands.drawn.is_empty() && operands.undrawn.len() < SHORTEST_REASON {
         say("operands", "random groups have no operands for it, although it is fused".to_owned());
@@ -159,6 +187,20 @@ fn operands(row: &Row, schemas: &[&Schema], say: &mut dyn FnMut(&str, String)) {
         let count = words.split_whitespace().count();
         if schemas.iter().all(|schema| schema.formals.len() != count) {
             say("operands", format!("no overload has as many operands as `{words}`"));
+        }
+    }
+}
+
+/// Hints are about operands that an overload has.
+fn hints(operands: &Operands, schemas: &[&Schema], say: &mut dyn FnMut(&str, String)) {
+    let has = |name: &str| schemas.iter().any(|schema| schema.formal(name).is_some());
+    for hint in operands.hints {
+        let list = if let Some(Rank::Listed(list, _)) = hint.rank { list } else { hint.formal };
+        for name in [hint.formal, list].into_iter().filter(|name| !has(name)) {
+            say("operands", format!("no overload has the operand `{name}`"));
+        }
+        if hint.rank.is_none() && hint.elements.is_none() {
+            say("operands", format!("nothing is said of `{}`", hint.formal));
         }
     }
 }
@@ -203,7 +245,7 @@ mod tests {
         assert!(report(Row { gradient: Has(&[("2", "grad self = g +")]), ..mish }).contains("gradient"));
         assert!(report(Row { gradient: Has(&[("2 none", "grad self = g")]), ..mish }).contains("one that is none"));
         let Has(operands) = mish.operands else { panic!("mish is drawn") };
-        let with = |drawn| Row { operands: Has(super::super::Operands { drawn, ..operands }), ..mish };
+        let with = |drawn| Row { operands: Has(Operands { drawn, ..operands }), ..mish };
         assert!(report(with(&[])).contains("although it is fused"));
         assert!(report(with(&["x"])).contains("no operand"));
         assert!(report(with(&["ttt"])).contains("as many operands"));

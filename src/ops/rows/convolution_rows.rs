@@ -59,6 +59,7 @@ pub(super) const ROWS: &[Row] = &[
         gradient: No(NO_FORMULA),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED.shaped(&["1x1x5x4 2x1x3x2 ints:[3,2] 2 ints:[2,1] ints:[1,0] ints:[1,1]"])),
     },
@@ -74,12 +75,13 @@ pub(super) const ROWS: &[Row] = &[
         ]),
         guard: Has(kept().recorded(&["", "deprecated"])),
         accuracy: Has(sums().adding(2)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED.called(&[
             "2x2x4x5 3x2x3x2 3 ints:[1,1] ints:[0,0] ints:[1,1] no ints:[0,0] int:1 no no no",
             "2x2x4x5 3x2x3x2 3 ints:[1,1] ints:[0,0] ints:[1,1] no ints:[0,0] int:1 no no no no",
             "1x2x3x3 2x3x2x2 3 ints:[2,1] ints:[0,0] ints:[1,1] yes ints:[1,0] int:1 no no no no",
-        ])),
+        ]).hinted(&[of("input").rank_of_list("stride", 2), of("weight").rank_of_list("stride", 2), of("bias").rank(1)])),
     },
     Row {
         kind: "aten::_convolution_mode",
@@ -89,6 +91,7 @@ pub(super) const ROWS: &[Row] = &[
         gradient: Has(&[("+2", CONVOLUTION_MODE_GRADIENT)]),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED.called(&[
             "2x2x5 3x2x2 3 ints:[1] text:\"same\" ints:[1] int:1",
@@ -110,6 +113,7 @@ pub(super) const ROWS: &[Row] = &[
             ")]),
         guard: Has(kept().recorded(PLAIN)),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED.called(&[
             "2x2x4x5 3x2x3x2 ints:[3,2] 3 ints:[1,1] ints:[0,0]",
@@ -124,6 +128,7 @@ pub(super) const ROWS: &[Row] = &[
         gradient: Has(&[("+1.3 +2", "grad self = im2col(g, kernel_size, dilation, padding, stride)")]),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED.called(&[
             "2x8x6 ints:[3,4] ints:[2,2] ints:[1,1] ints:[0,0] ints:[1,1]",
@@ -138,6 +143,7 @@ pub(super) const ROWS: &[Row] = &[
         gradient: No(NO_FORMULA),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED),
     },
@@ -164,6 +170,7 @@ pub(super) const ROWS: &[Row] = &[
         ]),
         guard: Has(redundant(but_for(&[2, 6]))),
         accuracy: Has(sums().adding(2)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED.called(&[
             "2x2x5 3x2x3 3 ints:[1] ints:[1] ints:[1] int:1",
@@ -171,7 +178,7 @@ pub(super) const ROWS: &[Row] = &[
             "2x5 3x2x3 3 ints:[1] ints:[0] ints:[1] int:1",
             "2x2x5 3x2x2 3 ints:[1] text:\"same\" ints:[1] int:1",
             "2x5 3x2x3 none ints:[2] text:\"valid\" ints:[1] int:1",
-        ])),
+        ]).hinted(&[of("input").rank(3), of("weight").rank(3), of("bias").rank(1)]).handing_on(true, false)),
     },
     Row {
         kind: "aten::conv2d",
@@ -197,6 +204,7 @@ pub(super) const ROWS: &[Row] = &[
         ]),
         guard: Has(redundant(but_for(&[2, 6])).recorded(&["", "padding"])),
         accuracy: Has(sums().adding(2)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED.called(&[
             "2x2x4x5 3x2x3x2 3 ints:[1,1] ints:[0,0] ints:[1,1] int:1",
@@ -204,7 +212,7 @@ pub(super) const ROWS: &[Row] = &[
             "2x4x4 3x2x3x3 3 ints:[1,1] ints:[0,0] ints:[1,1] int:1",
             "1x2x4x5 4x1x2x3 4 ints:[1,1] text:\"same\" ints:[1,2] int:2",
             "1x2x4x5 3x2x2x3 none ints:[2,1] text:\"valid\" ints:[1] int:1",
-        ])),
+        ]).hinted(&[of("input").rank(4), of("weight").rank(4), of("bias").rank(1)]).handing_on(true, false)),
     },
     Row {
         kind: "aten::conv3d",
@@ -228,11 +236,12 @@ pub(super) const ROWS: &[Row] = &[
         ]),
         guard: Has(redundant(but_for(&[2, 6]))),
         accuracy: Has(sums().adding(2)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED.called(&[
             "1x2x3x4x3 2x2x2x2x2 2 ints:[1,1,1] ints:[0,1,0] ints:[1,1,1] int:1",
             "1x1x3x2x3 2x1x2x1x3 2 ints:[1,1,1] text:\"same\" ints:[1,1,1] int:1",
-        ])),
+        ]).hinted(&[of("input").rank(5), of("weight").rank(5)]).handing_on(true, false)),
     },
     Row {
         kind: "aten::conv_tbc",
@@ -242,6 +251,7 @@ pub(super) const ROWS: &[Row] = &[
         gradient: No(NO_FORMULA),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED),
     },
@@ -256,6 +266,7 @@ pub(super) const ROWS: &[Row] = &[
         ]),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED.called(&["2x2x4 2x3x3 3 ints:[2] ints:[1] ints:[1] int:1 ints:[1]"])),
     },
@@ -270,6 +281,7 @@ pub(super) const ROWS: &[Row] = &[
         ]),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED.called(&["1x2x3x3 2x3x2x2 3 ints:[2,1] ints:[0,0] ints:[1,0] int:1 ints:[1,1]"])),
     },
@@ -284,6 +296,7 @@ pub(super) const ROWS: &[Row] = &[
         ]),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED.called(&[
             "1x2x2x2x2 2x1x2x2x2 none ints:[1,1,1] ints:[0,0,0] ints:[0,0,0] int:1 ints:[1,1,1]",
@@ -300,6 +313,7 @@ pub(super) const ROWS: &[Row] = &[
         ]),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED.called(&[
             "2x2x4x5 3x2x3x2 3 ints:[1,1] ints:[0,0] ints:[1,1] no ints:[0,0] int:1",
@@ -324,6 +338,7 @@ pub(super) const ROWS: &[Row] = &[
             ")]),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED.called(&[
             "2x3x2x3 2x2x4x5 3x2x3x3 none ints:[1,1] ints:[0,0] ints:[1,1] no ints:[0,0] int:1 mask",
@@ -347,6 +362,7 @@ pub(super) const ROWS: &[Row] = &[
             ")]),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED.called(&[
             "2x3x2x3 2x2x4x5 3x2x3x3 ints:[1,1] ints:[0,0] ints:[1,1] no ints:[0,0] int:1 mask",
@@ -360,6 +376,7 @@ pub(super) const ROWS: &[Row] = &[
         gradient: No(NO_FORMULA),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED.shaped(&[
             "2x2x4x5 3x2x3x2 3 ints:[1,1] ints:[0,0] ints:[1,1] no ints:[0,0] int:1",
@@ -371,14 +388,20 @@ pub(super) const ROWS: &[Row] = &[
         shape: Has(&[sized(S::Columns, E::Same)]),
         computation: No(OUTSIDE),
         fusion: No(OUTSIDE),
-        gradient: Has(&[("+1.3 +2", "grad self = col2im(g, AD_last_sizes(self), kernel_size, dilation, padding, stride)")]),
+        gradient: Has(&[
+            ("+1.3 +2", "grad self = col2im(g, AD_last_sizes(self), kernel_size, dilation, padding, stride)"),
+            ("def AD_last_sizes(self)  1.3 2", "
+                -> slice(size(self), dim(self) - 2, 9223372036854775807, 1)
+            "),
+        ]),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED.called(&[
             "2x2x4x5 ints:[2,3] ints:[1,1] ints:[0,1] ints:[1,2]",
             "3x5x4 ints:[2,2] ints:[2,1] ints:[1,0] ints:[1,1]",
-        ])),
+        ]).hinted(&[of("self").rank(4)])),
     },
     Row {
         kind: "aten::im2col_backward",
@@ -388,6 +411,7 @@ pub(super) const ROWS: &[Row] = &[
         gradient: No(NO_FORMULA),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED),
     },
@@ -399,6 +423,7 @@ pub(super) const ROWS: &[Row] = &[
         gradient: No(NO_FORMULA),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED.shaped(&["2x2x4x5 3x2x3x2 3 ints:[0,1] ints:[1,2] ints:[1,1] int:1"])),
     },
@@ -410,6 +435,7 @@ pub(super) const ROWS: &[Row] = &[
         gradient: No(NO_FORMULA),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED),
     },
@@ -426,6 +452,7 @@ pub(super) const ROWS: &[Row] = &[
             ")]),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED.called(&["2x2x4x5 3x2x3x2 ints:[3,2] 3 ints:[1,1] ints:[0,0]"])),
     },

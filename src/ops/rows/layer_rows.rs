@@ -32,6 +32,7 @@ pub(super) const ROWS: &[Row] = &[
         ]),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: Has(DECLARED.alias(A::BatchNorm { training_operand: 5 })),
         python: Has(TORCH),
         operands: Has(GENERATED.called(&[
             "4x3 3 3 3 3 yes float:0.1 float:0.01 no",
@@ -52,6 +53,7 @@ pub(super) const ROWS: &[Row] = &[
             ")]),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED),
     },
@@ -72,6 +74,7 @@ pub(super) const ROWS: &[Row] = &[
         ]),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED.called(&["4x3 4x3 int:1 int:7", "4x3 4x3 int:0 4x3"])),
     },
@@ -83,6 +86,7 @@ pub(super) const ROWS: &[Row] = &[
         gradient: No(NO_FORMULA),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED),
     },
@@ -94,6 +98,7 @@ pub(super) const ROWS: &[Row] = &[
         gradient: No(NO_FORMULA),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED),
     },
@@ -110,6 +115,7 @@ pub(super) const ROWS: &[Row] = &[
             ")]),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED.called(&["4x3x2 3x1", "4x3 scalar"])),
     },
@@ -130,6 +136,7 @@ pub(super) const ROWS: &[Row] = &[
         ]),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED.called(&["4x3 4x3 int:1 int:7", "4x3 4x3 int:0 4x3"])),
     },
@@ -161,6 +168,7 @@ pub(super) const ROWS: &[Row] = &[
         ]),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED.called(&["4x3x2 4x1x1 int:0", "4x3 1x3 int:1"])),
     },
@@ -186,6 +194,7 @@ pub(super) const ROWS: &[Row] = &[
         ]),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(FUNCTIONAL),
         operands: Has(GENERATED),
     },
@@ -218,6 +227,7 @@ pub(super) const ROWS: &[Row] = &[
         ]),
         guard: No(STAYS),
         accuracy: Has(sums().adding(3).subtracting().squaring()),
+        semantics: No(AS_DECLARED),
         python: Has(FUNCTIONAL),
         operands: Has(GENERATED.called(&[
             "2x4x3 int:2 4 4 float:0.01 no",
@@ -264,9 +274,14 @@ pub(super) const ROWS: &[Row] = &[
                 grad weight = AD_sum_to_channels(g * normal)
                 grad bias = AD_sum_to_channels(g)
             "),
+            ("def AD_known_normal(input, mean: Tensor?, variance: Tensor?, eps: float)  1.3 2", "
+                there = AD_of_channels(prim::unchecked_unwrap_optional(mean), dim(input))
+                -> (input - there) * AD_of_channels(rsqrt(prim::unchecked_unwrap_optional(variance) + eps), dim(input))
+            "),
         ]),
         guard: No(STAYS),
         accuracy: Has(sums().adding(2).subtracting().squaring()),
+        semantics: Has(DECLARED.alias(A::BatchNorm { training_operand: 5 })),
         python: Has(FUNCTIONAL),
         operands: Has(GENERATED.called(&[
             "2x4x3 4 4 none none yes float:0.1 float:0.01 no",
@@ -282,6 +297,7 @@ pub(super) const ROWS: &[Row] = &[
         gradient: No(NO_FORMULA),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED),
     },
@@ -299,6 +315,7 @@ pub(super) const ROWS: &[Row] = &[
             ")]),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED),
     },
@@ -307,15 +324,28 @@ pub(super) const ROWS: &[Row] = &[
         shape: Has(&[sized(S::Each(&[S::Like, S::GroupStatistics, S::GroupStatistics]), E::Each(&[E::Same, E::Statistics, E::Statistics]))]),
         computation: No(OUTSIDE),
         fusion: No(OUTSIDE),
-        gradient: Has(&[("+2", "
+        gradient: Has(&[
+            ("+2", "
                 mask = [True, __isnot__(weight, None), __isnot__(bias, None)]
                 dinput, dweight, dbias = native_group_norm_backward(AD_given(g0, input), input, result1, result2, weight, N, C, HxW, group, mask)
                 grad input = if prim::AutogradAnyNonZero(g1, g2) { -> dinput + AD_statistics_backward(g1, g2, input, result1, result2) } else { -> dinput }
                 grad weight = dweight
                 grad bias = dbias
-            ")]),
+            "),
+            // Unlike the statistics of other norms, these have gradients, too.
+            ("def AD_statistics_backward(mean_grad, rstd_grad, input, mean, rstd)  2", "
+                rows = reshape(input, [size(mean)[0], size(mean)[1], -1])
+                scale = unsqueeze(rstd, -1)
+                of_mean = if prim::AutogradAnyNonZero(mean_grad) { -> expand_as(unsqueeze(mean_grad, -1), rows) } else { -> zeros_like(rows) }
+                of_rstd = if prim::AutogradAnyNonZero(rstd_grad) {
+                    -> (rows - unsqueeze(mean, -1)) * (scale * scale * scale * unsqueeze(rstd_grad, -1))
+                } else { -> zeros_like(rows) }
+                -> reshape((of_mean - of_rstd) / size(rows)[-1], size(input))
+            "),
+        ]),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED.called(&["2x4x3 4 4 int:2 int:4 int:3 int:2 float:0.01"])),
     },
@@ -338,6 +368,7 @@ pub(super) const ROWS: &[Row] = &[
             ")]),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED),
     },
@@ -349,6 +380,7 @@ pub(super) const ROWS: &[Row] = &[
         gradient: No(NO_FORMULA),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED),
     },
@@ -378,9 +410,26 @@ pub(super) const ROWS: &[Row] = &[
                 each = where(expand_as(AD_too_long(long, Float(maxnorm)), rows), shortened, given)
                 grad self = transpose(reshape(each, size(transpose(self, dim, 0))), dim, 0)
             "),
+            // Slices along a dimension as rows, and the inverse.
+            ("def AD_slices(self, dim: int)  1.3 2", "
+                -> flatten(transpose(self, dim, 0), 1, -1)
+            "),
+            ("def AD_renormed(grad, rows, long, p: float, most: float)  1.3 2", "
+                inverse = 1 / (long + 1e-7)
+                through = AD_norm_of_dims(sum(rows * grad, [1], True), rows, long, p, [1], True)
+                -> inverse * most * (grad - inverse * through)
+            "),
+            // A slice whose norm equals the limit is scaled in gradients up to 1.9.
+            ("def AD_too_long(long, most: float)  1.3 2 until=1.10", "
+                -> long >= most
+            "),
+            ("def AD_too_long(long, most: float)  2 from=1.10", "
+                -> long > most
+            "),
         ]),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED.called(&[
             "4x3 int:2 int:0 float:0.5",
@@ -414,9 +463,15 @@ pub(super) const ROWS: &[Row] = &[
                 grad input = reshape(scale * (share - normal * mean(share * normal, [-1], True)), size(input))
                 grad weight = _grad_sum_to_size(g * reshape(normal, size(input)), normalized_shape)
             "),
+            ("def AD_least(eps: float?, input)  2", "
+                -> if __is__(eps, None) {
+                    -> if prim::dtype(input) == 7 { -> 2.220446049250313e-16 } else { -> 1.1920928955078125e-07 }
+                } else { -> prim::unchecked_cast(eps) }
+            "),
         ]),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(FUNCTIONAL),
         operands: Has(GENERATED.called(&["2x4x3 ints:[3] 3 float:0.01", "2x4x3 ints:[4,3] none none"])),
     },

@@ -21,6 +21,7 @@ pub(super) const ROWS: &[Row] = &[
         ]),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED.shaped(&[
             "5x2x4 long:2x3 ints:[5,4] ints:[3,2] int:0 no",
@@ -35,6 +36,7 @@ pub(super) const ROWS: &[Row] = &[
         gradient: No(NO_FORMULA),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED),
     },
@@ -50,6 +52,7 @@ pub(super) const ROWS: &[Row] = &[
             ")]),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(FUNCTIONAL),
         operands: Has(GENERATED.called(&["4x3 4x3 none int:1", "4x3 4x3 3 int:2", "4x3 4x3 4x3 int:0"])),
     },
@@ -61,6 +64,7 @@ pub(super) const ROWS: &[Row] = &[
         gradient: No(NO_FORMULA),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED),
     },
@@ -86,9 +90,13 @@ pub(super) const ROWS: &[Row] = &[
                 apart = if __is__(pos_weight, None) { -> -self } else { -> log_sigmoid(-self) - AD_weighed(log_sigmoid(self), pos_weight) }
                 grad target = _grad_sum_to_size(share * apart, size(target))
             "),
+            ("def AD_averaged(each, reduction: int, like)  2", "
+                -> if reduction == 1 { -> each / numel(like) } else { -> each }
+            "),
         ]),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(FUNCTIONAL),
         operands: Has(GENERATED.called(&[
             "4x3 4x3 none none int:1",
@@ -135,9 +143,21 @@ pub(super) const ROWS: &[Row] = &[
                 grad input1 = one
                 grad input2 = two
             "),
+            ("def AD_cosine_backward(grad, input1, input2)  1.3 2", "
+                cosine, square1, square2 = AD_cosines(input1, input2)
+                scale = rsqrt(square1 * square2)
+                share = unsqueeze(grad, -1)
+                -> share * (input2 * scale - input1 * (cosine / square1)), share * (input1 * scale - input2 * (cosine / square2))
+            "),
+            // The hinge for targets of -1: rows that are far enough apart have no gradient.
+            ("def AD_cosine_embedding(grad, far, cosines, target, reduction: int)  1.3 2", "
+                share = AD_share(grad, reduction, cosines + target)
+                -> _grad_sum_to_size(masked_fill(share, far == 0, 0) - masked_fill(share, (target == 1) == 0, 0), size(cosines))
+            "),
         ]),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(FUNCTIONAL),
         operands: Has(GENERATED.called(&[
             "4x3 4x3 double:4 float:0.1 int:1",
@@ -198,9 +218,38 @@ pub(super) const ROWS: &[Row] = &[
                 }
                 grad weight = prim::unchecked_unwrap_optional(of_weight)
             "),
+            // `label_smoothing` distributes a part of the weight of a target over all classes.
+            ("def AD_class_entropy(grad, logs, target, weight: Tensor?, reduction: int, ignore_index: int, smoothing: float)  2", "
+                loss, total = nll_loss_forward(logs, target, weight, reduction, ignore_index)
+                sharp = nll_loss_backward(grad, logs, target, weight, reduction, ignore_index, total)
+                -> if smoothing == 0. { -> sharp } else {
+                    counted = type_as(unsqueeze(target != ignore_index, 1), logs)
+                    share = if reduction == 1 { -> grad / total } else if reduction == 0 { -> unsqueeze(grad, 1) } else { -> grad }
+                    even = AD_weighed(zeros_like(logs) + counted, weight) * share
+                    -> sharp * (1. - smoothing) - even * (smoothing / size(logs)[1])
+                }
+            "),
+            ("def AD_soft_entropy(grad, target, weight: Tensor?, reduction: int, smoothing: float)  2", "
+                soft = target * (1. - smoothing) + smoothing / size(target)[1]
+                share = if reduction == 1 { -> grad / size(target)[0] } else if reduction == 0 { -> unsqueeze(grad, 1) } else { -> grad }
+                -> AD_weighed(-soft * share, weight)
+            "),
+            ("def AD_class_entropy_of_halves(grad, logs, target, weight: Tensor?, reduction: int, ignore_index: int, smoothing: float)  2", "
+                sharp = AD_class_of_halves(grad * (1. - smoothing), logs, target, weight, reduction, ignore_index)
+                -> if smoothing == 0. { -> sharp } else {
+                    is_counted = target != ignore_index
+                    each = AD_weighed(new_ones(logs, [size(logs)[1]]), weight)
+                    picked = index_select(each, 0, masked_fill(target, is_counted == 0, 0))
+                    even = grad * (smoothing / size(logs)[1])
+                    share = if reduction == 1 { -> even / sum(masked_fill(picked, is_counted == 0, 0)) } else { -> even }
+                    rows = masked_fill(expand(share, size(target)), is_counted == 0, 0)
+                    -> AD_weighed(expand(unsqueeze(-rows, 1), size(logs)), weight) + sharp
+                }
+            "),
         ]),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED.called(&[
             "4x3x5 long:4x5 3 int:2 int:-100 float:0.2",
@@ -209,7 +258,7 @@ pub(super) const ROWS: &[Row] = &[
             "4x3 4x3 none int:1 int:1 float:0.1",
             "4x3x2 4x3x2 3 int:0 int:1 float:0.0",
             "3 long: none int:1 int:-100 float:0.0",
-        ])),
+        ]).hinted(&[of("target").integers()])),
     },
     Row {
         kind: "aten::ctc_loss",
@@ -229,14 +278,25 @@ pub(super) const ROWS: &[Row] = &[
                 share = AD_each_sequence(g, type_as(target_lengths, losses), losses, reduction)
                 grad log_probs = reshape(_ctc_loss_backward(share, each, targets, input_lengths, target_lengths, losses, alphas, blank, zero_infinity), size(log_probs))
             "),
+            ("def AD_label_counts(lengths: int[], like)  1.3 2", "
+                -> type_as(tensor(lengths), like)
+            "),
+            ("def AD_each_sequence(grad, counts, losses, reduction: int)  1.3 2", "
+                -> expand_as(if reduction == 1 { -> grad / (clamp_min(counts, 1) * numel(losses)) } else { -> grad }, losses)
+            "),
+            // A single sequence is a batch of one.
+            ("def AD_batched(self)  1.3 2", "
+                -> if dim(self) == 2 { -> unsqueeze(self, 1) } else { -> self }
+            "),
         ]),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(FUNCTIONAL),
         operands: Has(GENERATED.shaped(&[
             "5x2x4 zeros:2x1 ints:[5,4] ints:[1,1] int:1 int:0 no",
             "5x2x4 zeros:2x1 ints:[5,4] ints:[1,1] int:1 int:1 no",
-        ])),
+        ]).hinted(&[of("log_probs").rank(3), of("targets").rank(2).integers(), of("input_lengths").rank(1).integers(), of("target_lengths").rank(1).integers()])),
     },
     Row {
         kind: "aten::hinge_embedding_loss",
@@ -257,6 +317,7 @@ pub(super) const ROWS: &[Row] = &[
         ]),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(FUNCTIONAL),
         operands: Has(GENERATED.called(&["2x3 long:2x3 float:0.5 int:1", "2x3 2x3 float:0.5 int:0"])),
     },
@@ -273,6 +334,7 @@ pub(super) const ROWS: &[Row] = &[
             ")]),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(FUNCTIONAL),
         operands: Has(GENERATED),
     },
@@ -284,6 +346,7 @@ pub(super) const ROWS: &[Row] = &[
         gradient: No(NO_FORMULA),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED),
     },
@@ -327,6 +390,7 @@ pub(super) const ROWS: &[Row] = &[
         ]),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(FUNCTIONAL),
         operands: Has(GENERATED.called(&["2x3 2x3 int:0", "2x3 3 int:1", "2x3 2x3 int:1 no", "3 2x3 int:2 yes"])),
     },
@@ -338,6 +402,7 @@ pub(super) const ROWS: &[Row] = &[
         gradient: No(NO_FORMULA),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED),
     },
@@ -354,6 +419,7 @@ pub(super) const ROWS: &[Row] = &[
             ")]),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(FUNCTIONAL),
         operands: Has(GENERATED),
     },
@@ -365,6 +431,7 @@ pub(super) const ROWS: &[Row] = &[
         gradient: No(NO_FORMULA),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED),
     },
@@ -388,9 +455,15 @@ pub(super) const ROWS: &[Row] = &[
                 grad input2 = _grad_sum_to_size(one, size(input2))
                 grad target = _grad_sum_to_size(-two, size(target))
             "),
+            // The distance missing to the margin; at the margin itself eager mode has no gradient
+            // from 2.14 on.
+            ("def AD_ranking(grad, apart, target, counts)  1.3 2", "
+                -> masked_fill(grad, counts == 0, 0) * target, masked_fill(grad, counts == 0, 0) * apart
+            "),
         ]),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(FUNCTIONAL),
         operands: Has(GENERATED),
     },
@@ -407,6 +480,7 @@ pub(super) const ROWS: &[Row] = &[
             ")]),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(FUNCTIONAL),
         operands: Has(GENERATED),
     },
@@ -418,6 +492,7 @@ pub(super) const ROWS: &[Row] = &[
         gradient: No(NO_FORMULA),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED),
     },
@@ -445,12 +520,13 @@ pub(super) const ROWS: &[Row] = &[
         ]),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(FUNCTIONAL),
         operands: Has(GENERATED.called(&[
             "4x2 long:4 int:1 int:1 none int:1",
             "4x2 long:4 int:2 float:0.5 2 int:0",
             "3 long:1 int:2 float:0.5 3 int:2",
-        ])),
+        ]).hinted(&[of("target").rank(1).integers()])),
     },
     Row {
         kind: "aten::multilabel_margin_loss",
@@ -476,6 +552,7 @@ pub(super) const ROWS: &[Row] = &[
         ]),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(FUNCTIONAL),
         operands: Has(GENERATED.called(&["4x3 long:4x3 int:0", "4x3 long:4x3 int:1", "3 long:3 int:2"])),
     },
@@ -490,12 +567,13 @@ pub(super) const ROWS: &[Row] = &[
             ")]),
         guard: Has(kept().recorded(PLAIN)),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(FUNCTIONAL),
         operands: Has(GENERATED.called(&[
             "4x3 long:4 3 int:0 int:1",
             "4x3 long:4 none int:1 int:-100",
             "4x3 long:4 3 int:2 int:-100",
-        ])),
+        ]).hinted(&[of("target").rank(1).integers()])),
     },
     Row {
         kind: "aten::nll_loss2d",
@@ -510,11 +588,12 @@ pub(super) const ROWS: &[Row] = &[
             ")]),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED.called(&[
             "4x3x2x2 long:4x2x2 3 int:0 int:1",
             "4x3x2x2 long:4x2x2 none int:1 int:-100",
-        ])),
+        ]).hinted(&[of("self").rank(4), of("target").rank(3).integers()])),
     },
     Row {
         kind: "aten::nll_loss2d_backward",
@@ -524,6 +603,7 @@ pub(super) const ROWS: &[Row] = &[
         gradient: No(NO_FORMULA),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED.shaped(&["2x2x2 2x3x2x2 long:2x2x2 3 int:0 int:-100 scalar"])),
     },
@@ -535,6 +615,7 @@ pub(super) const ROWS: &[Row] = &[
         gradient: No(NO_FORMULA),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED),
     },
@@ -549,6 +630,7 @@ pub(super) const ROWS: &[Row] = &[
             ")]),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED.called(&[
             "4 4x3 long:4 3 int:0 int:-100 scalar",
@@ -567,6 +649,7 @@ pub(super) const ROWS: &[Row] = &[
             ")]),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED.called(&["4x3 long:4 3 int:1 int:-100", "4x3 long:4 none int:0 int:1"])),
     },
@@ -589,28 +672,40 @@ pub(super) const ROWS: &[Row] = &[
         ]),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED.called(&[
             "4x3x2x2 long:4x2x2 3 int:0 int:1",
             "4x3 long:4 3 int:1 int:-100",
             "4x3x5 long:4x5 3 int:2 int:-100",
-        ])),
+        ]).hinted(&[of("target").integers()])),
     },
     Row {
         kind: "aten::poisson_nll_loss",
         shape: Has(&[sized(S::Loss(2), E::SettledFloat)]),
         computation: No(OUTSIDE),
         fusion: No(OUTSIDE),
-        gradient: Has(&[("+1.3 +2", "
+        gradient: Has(&[
+            ("+1.3 +2", "
                 share = AD_share(g, reduction, input - target)
                 each = if log_input { -> exp(input) - target } else { -> 1 - target / (input + eps) }
                 grad input = _grad_sum_to_size(each * share, size(input))
                 logs = if log_input { -> -input } else { -> -log(input + eps) }
                 more = if full { -> AD_stirling(target) } else { -> zeros_like(target) }
                 grad target = _grad_sum_to_size((logs + more) * share, size(target))
-            ")]),
+            "),
+            // The additional term of a full loss: 1.3 computes no gradient of it, and for a target
+            // of 0 later releases give NaN.
+            ("def AD_stirling(target)  1.3 until=1.4", "
+                -> zeros_like(target)
+            "),
+            ("def AD_stirling(target)  1.3 2 from=1.4", "
+                -> masked_fill(log(target) + 0.5 / target, target <= 1, 0) + zeros_like(target) / target
+            "),
+        ]),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(FUNCTIONAL),
         operands: Has(GENERATED.called(&[
             "2x3 2x3 yes yes float:0.1 int:0",
@@ -636,9 +731,18 @@ pub(super) const ROWS: &[Row] = &[
                 grad self = _grad_sum_to_size(AD_smooth_slope(apart, beta) * share, size(self))
                 grad target = _grad_sum_to_size(AD_smooth_slope(-apart, beta) * share, size(target))
             "),
+            // With `beta` 0 eager mode treats equal elements as too small, in the gradients of
+            // both operands.
+            ("def AD_smooth_slope(apart, beta: float)  2 until=1.13", "
+                -> if beta == 0. { -> sign(apart) } else { -> clamp(apart / beta, -1, 1) }
+            "),
+            ("def AD_smooth_slope(apart, beta: float)  2 from=1.13", "
+                -> if beta == 0. { -> sign(apart) - type_as(apart == 0, apart) } else { -> clamp(apart / beta, -1, 1) }
+            "),
         ]),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(FUNCTIONAL),
         operands: Has(GENERATED),
     },
@@ -650,6 +754,7 @@ pub(super) const ROWS: &[Row] = &[
         gradient: No(NO_FORMULA),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED),
     },
@@ -666,6 +771,7 @@ pub(super) const ROWS: &[Row] = &[
             ")]),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(FUNCTIONAL),
         operands: Has(GENERATED),
     },
@@ -711,9 +817,28 @@ pub(super) const ROWS: &[Row] = &[
                 grad positive = _grad_sum_to_size(-one, size(positive)) + _grad_sum_to_size(three, size(positive))
                 grad negative = _grad_sum_to_size(-two, size(negative)) + _grad_sum_to_size(-three, size(negative))
             "),
+            // The weights of the three distances of a triplet loss: to the positive, to the
+            // negative, and between both, which may replace the latter.
+            ("def AD_triplet(grad, counts, direct, between, swap: bool)  1.3 2 until=1.10", "
+                kept = masked_fill(grad, counts == 0, 0)
+                shared = if swap { -> masked_fill(kept, direct >= between, 0) } else { -> kept }
+                -> kept, -shared, shared - kept
+            "),
+            ("def AD_triplet(grad, counts, direct, between, swap: bool)  2 from=1.10", "
+                kept = masked_fill(grad, counts == 0, 0)
+                shared = if swap { -> masked_fill(where(direct == between, kept / 2, kept), direct > between, 0) } else { -> kept }
+                -> kept, -shared, shared - kept
+            "),
+            ("def AD_too_near(near, far, margin: float)  1.3 2 until=2.14", "
+                -> near + margin - far >= 0
+            "),
+            ("def AD_too_near(near, far, margin: float)  2 from=2.14", "
+                -> near + margin - far > 0
+            "),
         ]),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(FUNCTIONAL),
         operands: Has(GENERATED.called(&[
             "4x3 4x3 4x3 float:1. float:2. float:0.001 no int:0",

@@ -25,6 +25,7 @@ pub(super) const ROWS: &[Row] = &[
             ")]),
         guard: No(STAYS),
         accuracy: Has(sums().adding(0).in_any_order()),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED.undrawn(REDUCTIONS)),
     },
@@ -61,9 +62,31 @@ pub(super) const ROWS: &[Row] = &[
                     -> masked_fill(running, zeros > (self == 0), 0)
                 }
             "),
+            // For each element: the product before it, times the sum `s[k] = g[k] + x[k + 1] s[k +
+            // 1]` of the elements after it, computed in steps of doubling length. There is no
+            // division, so that zeros are right.
+            ("def AD_running_products_backward(grad, self, dim: int)  1.3 2", "
+                -> if numel(self) == 0 { -> grad } else {
+                    n = size(self)[dim]
+                    before = cat([ones_like(narrow(self, dim, 0, 1)), narrow(cumprod(self, dim), dim, 0, n - 1)], dim)
+                    sums, factors, step = for turn < (1 + ceil(log(n) * 1.4426950408889634)) with sums = grad, factors = roll(self, [-1], [dim]), step = 1 {
+                        -> if step < n {
+                            left = n - step
+                            scale = narrow(factors, dim, 0, left)
+                            nearer = narrow(sums, dim, 0, left) + scale * narrow(sums, dim, step, left)
+                            longer = cat([nearer, narrow(sums, dim, left, step)], dim)
+                            -> longer, cat([scale * narrow(factors, dim, step, left), narrow(factors, dim, left, step)], dim), step * 2
+                        } else {
+                            -> sums, factors, step
+                        }
+                    }
+                    -> before * sums
+                }
+            "),
         ]),
         guard: No(STAYS),
         accuracy: Has(sums()),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED.undrawn(REDUCTIONS)),
     },
@@ -72,12 +95,23 @@ pub(super) const ROWS: &[Row] = &[
         shape: Has(&[sized(S::Like, E::Real)]),
         computation: No(NO_RECIPE),
         fusion: No(NO_RECIPE),
-        gradient: Has(&[("+2", "
+        gradient: Has(&[
+            ("+2", "
                 share = to(g, prim::dtype(self), False, False)
                 grad self = AD_running_exps_backward(share, self, result, dim) - AD_running_exps_backward(-share, self, result, dim)
-            ")]),
+            "),
+            // Positive and negative gradients are summed apart, by their logarithms, so that
+            // nothing overflows; the logarithm of an absent one is about the least number.
+            ("def AD_running_exps_backward(grad, self, result, dim: int)  2", "
+                counts = grad > 0
+                least = if prim::dtype(self) == 5 { -> -6e4 } else { -> -3e38 }
+                logs = masked_fill(log(masked_fill(grad, counts == 0, 1)), counts == 0, least)
+                -> exp(flip(logcumsumexp(flip(logs - result, [dim]), dim), [dim]) + self)
+            "),
+        ]),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED),
     },
@@ -89,6 +123,7 @@ pub(super) const ROWS: &[Row] = &[
         gradient: Has(&[("+2", "grad self = AD_to_selected(g0, result1, self, dim, True)")]),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED),
     },
@@ -100,6 +135,7 @@ pub(super) const ROWS: &[Row] = &[
         gradient: Has(&[("+2", "grad self = AD_to_selected(g0, result1, self, dim, True)")]),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED),
     },
@@ -118,6 +154,7 @@ pub(super) const ROWS: &[Row] = &[
         ]),
         guard: Has(redundant(but_for(&[1])).since_2().recorded(&["int"])),
         accuracy: Has(sums()),
+        semantics: No(AS_DECLARED),
         python: Has(FUNCTIONAL),
         operands: Has(GENERATED.undrawn(REDUCTIONS)),
     },
@@ -132,6 +169,7 @@ pub(super) const ROWS: &[Row] = &[
         ]),
         guard: Has(kept().recorded(&["int"])),
         accuracy: Has(sums().adding(0)),
+        semantics: No(AS_DECLARED),
         python: Has(FUNCTIONAL),
         operands: Has(GENERATED.undrawn(REDUCTIONS)),
     },
@@ -143,6 +181,7 @@ pub(super) const ROWS: &[Row] = &[
         gradient: No(NO_FORMULA),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED),
     },
@@ -154,6 +193,7 @@ pub(super) const ROWS: &[Row] = &[
         gradient: No(NO_FORMULA),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED),
     },
@@ -165,6 +205,7 @@ pub(super) const ROWS: &[Row] = &[
         gradient: Has(&[("+2", "grad self = _softmax_backward_data(to(g, prim::dtype(result), False, False), result, dim, prim::dtype(self))")]),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED.called(&[
             "4x3 int:1 none",
@@ -179,6 +220,7 @@ pub(super) const ROWS: &[Row] = &[
         gradient: No(NO_FORMULA),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED),
     },
@@ -190,6 +232,7 @@ pub(super) const ROWS: &[Row] = &[
         gradient: No(NO_FORMULA),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED),
     },
@@ -237,13 +280,14 @@ pub(super) const ROWS: &[Row] = &[
         ]),
         guard: Has(kept().recorded(PLAIN)),
         accuracy: Has(sums().adding(3).subtracting().squaring()),
+        semantics: No(AS_DECLARED),
         python: Has(FUNCTIONAL),
         operands: Has(GENERATED.undrawn(REDUCTIONS).called(&[
             "4x3 ints:[3] 3 3 float:0.01 no",
             "2x4x3 ints:[4,3] 4x3 4x3 float:0.01 no",
             "2x4x3 ints:[3] none none float:0.01 no",
             "2x4x3 ints:[3] 3 none float:0.01 no",
-        ])),
+        ]).hinted(&[of("weight").rank(1), of("bias").rank(1)])),
     },
     Row {
         kind: "aten::native_layer_norm",
@@ -264,6 +308,7 @@ pub(super) const ROWS: &[Row] = &[
             ")]),
         guard: No(STAYS),
         accuracy: Has(sums().adding(0).subtracting().squaring()),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED.undrawn(REDUCTIONS).called(&[
             "2x4x3 ints:[3] 3 3 float:0.01",
@@ -294,6 +339,7 @@ pub(super) const ROWS: &[Row] = &[
             ")]),
         guard: No(STAYS),
         accuracy: Has(units(2.0).subtracting()),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED.undrawn(REDUCTIONS)),
     },
@@ -341,13 +387,14 @@ pub(super) const ROWS: &[Row] = &[
         ]),
         guard: Has(kept().recorded(PLAIN)),
         accuracy: Has(sums().adding(2).subtracting().squaring()),
+        semantics: Has(DECLARED.alias(A::BatchNorm { training_operand: 5 })),
         python: Has(FUNCTIONAL),
         operands: Has(GENERATED.undrawn(REDUCTIONS).called(&[
             "4x3 3 3 3 3 yes float:0.1 float:0.01 no",
             "4x3 3 3 none none yes float:0.1 float:0.01 no",
             "4x3x2x2 none none 3 3 no float:0.1 float:0.01 no",
             "4x3x2 3 3 3 3 no float:0.1 float:0.01 no",
-        ])),
+        ]).hinted(&[of("weight").rank(1), of("bias").rank(1), of("running_mean").rank(1), of("running_var").rank(1)]).handing_on(true, false)),
     },
     Row {
         kind: "aten::native_batch_norm",
@@ -367,6 +414,7 @@ pub(super) const ROWS: &[Row] = &[
             ")]),
         guard: Has(kept().recorded(PLAIN)),
         accuracy: Has(sums().adding(0).subtracting().squaring()),
+        semantics: Has(DECLARED.alias(A::BatchNorm { training_operand: 5 })),
         python: Has(TORCH),
         operands: Has(GENERATED.undrawn(REDUCTIONS).called(&[
             "4x3 3 3 3 3 yes float:0.1 float:0.01",

@@ -26,6 +26,7 @@ pub(super) const ROWS: &[Row] = &[
             ")]),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED),
     },
@@ -40,6 +41,7 @@ pub(super) const ROWS: &[Row] = &[
             ")]),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED),
     },
@@ -51,6 +53,7 @@ pub(super) const ROWS: &[Row] = &[
         gradient: No(NO_FORMULA),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(drawn(&["t=n"])),
     },
@@ -62,6 +65,7 @@ pub(super) const ROWS: &[Row] = &[
         gradient: No(NO_FORMULA),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(drawn(&["r=nn"])),
     },
@@ -77,6 +81,7 @@ pub(super) const ROWS: &[Row] = &[
         gradient: No(NO_FORMULA),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(drawn(&["r=nf"])),
     },
@@ -107,6 +112,7 @@ pub(super) const ROWS: &[Row] = &[
         ]),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED.undrawn("its operands have no letters").called(&[
             "2x3 float:1.5 float:0.5 float:2. no 2x3",
@@ -121,6 +127,7 @@ pub(super) const ROWS: &[Row] = &[
         gradient: No(NO_FORMULA),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(drawn(&["r=n"])),
     },
@@ -132,6 +139,7 @@ pub(super) const ROWS: &[Row] = &[
         gradient: No(NO_FORMULA),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(drawn(&["r=n"])),
     },
@@ -143,6 +151,7 @@ pub(super) const ROWS: &[Row] = &[
         gradient: No(NO_FORMULA),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(drawn(&["r="])),
     },
@@ -164,9 +173,18 @@ pub(super) const ROWS: &[Row] = &[
                 grad grad = gelu_backward(g, self)
                 grad self = g * grad * AD_normal_curve_twice(self)
             "),
+            ("def AD_gelu_twice(self, approximate: str)  2", "
+                -> if approximate == \"tanh\" {
+                    square = self * self
+                    once = 0.7978845608028654 * (1 + 0.134145 * square)
+                    bent = tanh(0.7978845608028654 * (self + 0.044715 * square * self))
+                    -> (1 - bent * bent) * (once - self * bent * once * once + 0.10703222440890037 * square)
+                } else { -> AD_normal_curve_twice(self) }
+            "),
         ]),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED.undrawn("its operands have no letters").called(&[
             r#"2x3 2x3 text:"none""#,
@@ -182,6 +200,7 @@ pub(super) const ROWS: &[Row] = &[
         gradient: No(NO_FORMULA),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED),
     },
@@ -196,6 +215,7 @@ pub(super) const ROWS: &[Row] = &[
         gradient: No(NO_FORMULA),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(drawn(&["r="])),
     },
@@ -207,6 +227,7 @@ pub(super) const ROWS: &[Row] = &[
         gradient: No(NO_FORMULA),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(drawn(&["r="])),
     },
@@ -218,6 +239,7 @@ pub(super) const ROWS: &[Row] = &[
         gradient: No(NO_FORMULA),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED.undrawn("its operands have no letters")),
     },
@@ -229,6 +251,7 @@ pub(super) const ROWS: &[Row] = &[
         gradient: No(NO_FORMULA),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED),
     },
@@ -240,6 +263,7 @@ pub(super) const ROWS: &[Row] = &[
         gradient: No(NO_FORMULA),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED),
     },

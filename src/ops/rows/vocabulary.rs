@@ -2,7 +2,7 @@
 
 pub(super) use super::Computation::{Both, Formulas, Recipes};
 pub(super) use super::Fact::{Has, No};
-use super::{Accuracy, Error, Operands};
+use super::{Accuracy, AsResult, Error, OperandHint, Operands, Rank};
 pub(super) use crate::ops::formulas::Typing::{
     Cast, Chosen, Compared, FloatPromoted, Kept, Like, Named, Predicate, Promoted, Real,
 };
@@ -10,7 +10,12 @@ pub(super) use crate::ops::formulas::When::*;
 pub(super) use crate::ops::formulas::{all, floats, integers, numbers};
 pub(super) use crate::ops::fusion_rules::{fused, unfused};
 pub(super) use crate::ops::guard_rules::{Settled, WITH_NUMBERS, but_for, kept, redundant};
+pub(super) use crate::ops::linear_rules::Linear;
+pub(super) use crate::ops::rules::Nondeterminism::{Deterministic, Undefined};
+pub(super) use crate::ops::rules::{AliasRule as A, Basis, DECLARED, Resizes, Structure};
 pub(super) use crate::ops::shape_rules::{Element as E, FRESH, ONLY_SIZES, RANK, RANKS, RUN, SIZES, Shape as S, sized};
+pub(super) use crate::ops::touches::Touch;
+use crate::tensor::DType;
 
 /// Overloads without a name.
 pub(super) const PLAIN: &[&str] = &[""];
@@ -29,6 +34,8 @@ pub(super) const NO_FORMULA: &str = "there is no formula for its gradient yet";
 pub(super) const UNKNOWN: &str = "it has no formula that is both accurate and branch-free";
 /// Integers alone.
 pub(super) const NO_INTEGERS: &str = "it has no formula for integers";
+/// Effects, randomness and memory.
+pub(super) const AS_DECLARED: &str = "its schema and its name say what it does";
 /// No computation.
 pub(super) const A_VIEW: &str = "a view computes no element";
 /// Kernels of reductions are made from recipes.
@@ -98,7 +105,14 @@ pub(super) const PLAIN_FUNCTIONAL: &str = "torch.functional";
 // ---- operands
 
 /// Those that the tests generate from the schema.
-pub(super) const GENERATED: Operands = Operands { drawn: &[], undrawn: "", called: &[], shaped: &[] };
+pub(super) const GENERATED: Operands = Operands {
+    drawn: &[],
+    undrawn: "",
+    called: &[],
+    shaped: &[],
+    hints: &[],
+    as_result: AsResult { rank: false, elements: false },
+};
 
 /// Those of nodes in random groups, a letter each.
 pub(super) const fn drawn(drawn: &'static [&'static str]) -> Operands {
@@ -119,6 +133,43 @@ impl Operands {
     /// Calls with these operands, for shapes only.
     pub(super) const fn shaped(self, shaped: &'static [&'static str]) -> Operands {
         Operands { shaped, ..self }
+    }
+
+    /// Ranks and elements of operands, for inputs of untyped graphs.
+    pub(super) const fn hinted(self, hints: &'static [OperandHint]) -> Operands {
+        Operands { hints, ..self }
+    }
+
+    /// The first operand has the rank of the result, or the same kind of elements.
+    pub(super) const fn handing_on(self, rank: bool, elements: bool) -> Operands {
+        Operands { as_result: AsResult { rank, elements }, ..self }
+    }
+}
+
+/// A hint about an operand, to be completed.
+pub(super) const fn of(formal: &'static str) -> OperandHint {
+    OperandHint { formal, rank: None, elements: None }
+}
+
+impl OperandHint {
+    /// It has this rank.
+    pub(super) const fn rank(self, rank: usize) -> OperandHint {
+        OperandHint { rank: Some(Rank::Is(rank)), ..self }
+    }
+
+    /// Its rank is the length of this list, and so many more.
+    pub(super) const fn rank_of_list(self, list: &'static str, more: usize) -> OperandHint {
+        OperandHint { rank: Some(Rank::Listed(list, more)), ..self }
+    }
+
+    /// It has elements of type long.
+    pub(super) const fn integers(self) -> OperandHint {
+        OperandHint { elements: Some(DType::Long), ..self }
+    }
+
+    /// It has elements of type bool.
+    pub(super) const fn bools(self) -> OperandHint {
+        OperandHint { elements: Some(DType::Bool), ..self }
     }
 }
 
