@@ -41,6 +41,7 @@ passes! {
     erase_number_types,
     erase_shape_information,
     exit_transforms,
+    fold_batch_norm,
     functionalize,
     fuse_addmm,
     fuse_linear,

@@ -31,6 +31,19 @@ pub const PIPELINES: &[NamedPipeline] = &[
                fixpoint(peephole,cse,dce),batch-mm,dce",
     },
     NamedPipeline {
+        name: "inference",
+        summary: "for calls without gradients, as freezing a module does: dropout, in-place writes and batch norms gone, then kernels",
+        // Branches and dropout depend on constants: `training` of a module is one once it is bound.
+        // Writes go before batch norms are folded, since a convolution is moved to its norm, and
+        // norms before the fuser, which would take them for pointwise operators. Types are inferred
+        // again after each of the two: casts that keep the element type of a written tensor go
+        // where it is known.
+        text: "inline,lower-simple-tuples,constant-propagation,constant-pooling,fixpoint(peephole{more},cse,dce),\
+               constant-loop-unrolling,shape-analysis{precise},remove-mutation{fixpoint cast},shape-analysis{precise},\
+               fold-batch-norm,canonicalize-ops,shape-analysis{precise},constant-propagation,constant-pooling,\
+               fixpoint(peephole{more},cse,dce),fuse{level=2},dce",
+    },
+    NamedPipeline {
         name: "training",
         summary: "the graph and its gradient, each fused, for calls that pass gradients of all results",
         // First one graph, without operators that have no formula, and without lists that may alias
@@ -134,6 +147,8 @@ pub const ORDER: &[(&str, &str, &str)] = &[
     ("cse", "shape-analysis", "values of different types are not merged"),
     ("constant-propagation", "fuse", "scalars that are not constants keep an operator out of a group"),
     ("canonicalize-ops", "fuse", "only chunks of a known number go into a group"),
+    ("remove-mutation", "fold-batch-norm", "a write between a convolution and its norm keeps them apart"),
+    ("fold-batch-norm", "fuse", "a norm inside of a kernel is not folded"),
     ("remove-mutation", "fuse", "a node that writes to memory is not part of a kernel"),
     ("decompose-ops", "fuse", "its results are partly pointwise"),
     ("commute-sum-to-size", "fuse", "sums between operators keep them out of one group"),

@@ -18,8 +18,10 @@
 //! and `aten::lt` makes bools, and adding doubles to floats makes doubles. PyTorch's pass does not
 //! check that. Here types must prove that nothing changes: there is one tensor only, or its type
 //! holds the values of all; `{trusting}` assumes it where types do not decide, as PyTorch does, and
-//! still leaves comparisons alone. A write to a constant is permanent, so that the next run sees
-//! it: it is left alone too.
+//! still leaves comparisons alone. `{cast}` converts the new tensor to the element type of the old
+//! one instead (`aten::type_as`), which is what the in-place operator does with its result: that is
+//! sound for all types, and later passes remove the conversion where types come to be known. A
+//! write to a constant is permanent, so that the next run sees it: it is left alone too.
 //!
 //! One traversal in execution order, lists first, as PyTorch; `{fixpoint}` repeats it until nothing
 //! changes. A traversal is linear in nodes and operands: redirecting later readers to the new value
@@ -44,6 +46,11 @@ pub const PASS: PassInfo = PassInfo {
     options: &[
         PassOption { name: "fixpoint", default: "false", summary: "repeat until nothing changes" },
         PassOption {
+            name: "cast",
+            default: "false",
+            summary: "where element types are not known or differ, convert the result to that of the target",
+        },
+        PassOption {
             name: "trusting",
             default: "false",
             summary: "also where element types are not known, as PyTorch does",
@@ -57,11 +64,11 @@ pub const PASS: PassInfo = PassInfo {
 
 fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     graph_dump!("Before removing mutation", graph);
-    let (fixpoint, trusting) = (cx.flag("fixpoint")?, cx.flag("trusting")?);
+    let (fixpoint, trusting, casts) = (cx.flag("fixpoint")?, cx.flag("trusting")?, cx.flag("cast")?);
     loop {
         let before = graph.epoch();
         walk(graph, &mut |graph, node, seen| fold_into_list(graph, cx, node, seen));
-        walk(graph, &mut |graph, node, seen| put_out_of_place(graph, cx, node, seen, trusting));
+        walk(graph, &mut |graph, node, seen| put_out_of_place(graph, cx, node, seen, (trusting, casts)));
         if !fixpoint || graph.epoch() == before {
             break;
         }
@@ -96,7 +103,7 @@ fn walk(graph: &mut Graph, visit: &mut dyn FnMut(&mut Graph, Node, &mut Seen)) {
 /// Whether `value` is fresh memory of which `node`, in the defining block, is the first reader.
 fn is_unseen(graph: &Graph, value: Value, node: Node, seen: &Seen) -> bool {
     let here = graph.definer(value).is_some_and(|definer| graph.block_of(definer) == graph.block_of(node));
-    here && !seen.contains(value) && (is_new(graph, value) || is_new_in_both(graph, value))
+    here && !seen.contains(value) && (is_new(graph, value) || is_new_in_both(graph, value) || is_cast(graph, value))
 }
 
 /// Why the memory of `value` may have been observed before.
@@ -140,6 +147,17 @@ pub(crate) fn is_new(graph: &Graph, value: Value) -> bool {
     }
 }
 
+/// Whether `value` is new memory that nothing but a conversion reads, or the result of that.
+fn is_cast(graph: &Graph, value: Value) -> bool {
+    let cast = graph.definer(value).filter(|&node| graph.kind(node).as_str() == "aten::type_as");
+    let from = cast.map(|cast| (cast, graph.input(cast, 0)));
+    from.is_some_and(|(cast, from)| {
+        let definer = graph.definer(from);
+        let here = definer.is_some_and(|definer| graph.block_of(definer) == graph.block_of(cast));
+        here && graph.single_use(from).is_some() && is_new(graph, from)
+    })
+}
+
 /// Whether `value` is the result of a branch both sides of which allocate memory and only return
 /// it.
 fn is_new_in_both(graph: &Graph, value: Value) -> bool {
@@ -157,13 +175,20 @@ fn is_new_in_both(graph: &Graph, value: Value) -> bool {
 // ---- tensors
 
 /// Replaces an in-place operator by one that computes a new tensor.
-fn put_out_of_place(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node, seen: &Seen, trusting: bool) {
+fn put_out_of_place(
+    graph: &mut Graph,
+    cx: &mut PassContext<'_>,
+    node: Node,
+    seen: &Seen,
+    (trusting, casts): (bool, bool),
+) {
     let Some(form) = out_of_place(graph, node) else { return };
     let target = graph.input(node, 0);
     if !is_unseen(graph, target, node, seen) {
         return cx.missed(graph, "writes-removed", node, || why_seen(graph, target, node, seen));
     }
-    if let Err(why) = keeps_elements(graph, node, form.kind(), trusting) {
+    let differs = keeps_elements(graph, node, form.kind(), trusting).err();
+    if let Some(why) = differs.filter(|_| !casts) {
         return cx.missed(graph, "writes-removed", node, || why.to_owned());
     }
     cx.rewrite(graph, "writes-removed", node, |graph| {
@@ -177,7 +202,22 @@ fn put_out_of_place(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node, see
             }
         }
         form.apply(graph, node);
+        if differs.is_some() {
+            cast_back(graph, node, target, output);
+        }
     });
+}
+
+/// Converts the result of a node, which all later readers read, to the element type of the old
+/// tensor.
+fn cast_back(graph: &mut Graph, node: Node, result: Value, old: Value) {
+    let cast = graph.create_op(Symbol::new("aten::type_as"), &[old, old], graph.ty(result));
+    graph.insert_after(node, cast);
+    graph.copy_location(node, cast);
+    let wide = graph.output(cast, 0);
+    graph.exchange_outputs(result, wide);
+    graph.set_input(cast, 0, wide);
+    graph.set_type(wide, Type::tensor());
 }
 
 /// The out-of-place form of an in-place operator.

@@ -341,7 +341,8 @@ impl Fuser {
             return Some(Refusal::Arguments);
         }
         let joins = super::concats::ends_in_concat(graph, consumer) || graph.kind(consumer) == prim::LIST_CONSTRUCT;
-        let (Some(c), Some(p)) = (Side::new(graph, consumer, of_consumer), Side::new(graph, producer, of_producer)) else {
+        let (Some(c), Some(p)) = (Side::new(graph, consumer, of_consumer), Side::new(graph, producer, of_producer))
+        else {
             return Some(Refusal::OtherSpace);
         };
         if joins {

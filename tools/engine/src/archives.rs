@@ -1,6 +1,7 @@
 //! Archives of PyTorch: their graphs and weights, and the messages where text is expected.
 
 use crate::error::{Error, Kind};
+use crate::known_values;
 use jitopt_archive::{Archive, Kind as Layout, Refusal, StoredValue, looks_like_archive};
 use jitopt_core::interpreter::{IValue, Release};
 use jitopt_core::ir::Graph;
@@ -36,6 +37,19 @@ pub fn graph(name: &str, bytes: &[u8], wanted: &Wanted) -> Option<Result<Graph, 
             _ => Reader::of(name, archive, wanted.release)?.graph(wanted),
         }
     })
+}
+
+/// The graph of an archive for passes that read its weights: calls are inlined, numbers of modules
+/// are constants, and weights have types. Nothing for other files.
+///
+/// # Errors
+/// As of [`graph`] and [`contents`].
+pub fn graph_with_weights(name: &str, bytes: &[u8], wanted: &Wanted) -> Option<Result<Graph, Error>> {
+    let graph = graph(name, bytes, &Wanted { runs: true, ..wanted.clone() })?;
+    Some(graph.and_then(|mut graph| {
+        known_values::settle(&mut graph, &contents(name, bytes, wanted.release)?, &[]);
+        Ok(graph)
+    }))
 }
 
 fn exported(name: &str, archive: &Archive, wanted: &Wanted) -> Result<Graph, Error> {

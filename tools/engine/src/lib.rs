@@ -23,6 +23,7 @@ mod gradient_run;
 pub mod judging;
 mod keeping;
 mod kernel_table;
+mod known_values;
 mod measuring;
 mod memory_proofs;
 pub mod merged_results;

@@ -6,6 +6,7 @@
 use crate::bindings::bindings;
 use crate::error::{Error, Kind};
 use crate::given_values::{self, Given};
+use crate::known_values;
 use crate::operator_times::OperatorTimes;
 use crate::options::RunOptions;
 use crate::paired::Middle;
@@ -76,7 +77,7 @@ impl Contender {
         path: &Path,
         graph: &Graph,
         pipeline: &Pipeline,
-        bound: &BTreeMap<String, IValue>,
+        (inputs, bound, is_archive): (&[IValue], &BTreeMap<String, IValue>, bool),
         workspace: &mut Workspace<'_>,
     ) -> Result<Contender, Error> {
         let run = bench.run;
@@ -84,7 +85,16 @@ impl Contender {
         let mut copier = Copier::new(Precision::Typed);
         env.bindings =
             bound.iter().map(|(name, value)| (name.clone(), copier.copy(value))).collect::<BTreeMap<_, _>>().into();
+        if is_archive && !pipeline.steps.is_empty() {
+            let known: Vec<Vec<&IValue>> = inputs.iter().map(|input| vec![input]).collect();
+            known_values::settle(&mut graph, &env.bindings.borrow(), &known);
+        }
         transform(path, &mut graph, pipeline, &env, bench.profile, false)?;
+        if is_archive && !pipeline.steps.is_empty() {
+            let stopped = |stop| Error::new(Kind::Refused, format!("{}: {stop}", path.display()));
+            let inputs = fitting(&graph, inputs);
+            known_values::compute_once(&mut graph, &mut env, &inputs).map_err(stopped)?;
+        }
         let backend = processor::backend(&run.semantics.backend, workspace);
         let tally = Tally::of(&graph);
         let (traffic, operators, times) = Default::default();
@@ -208,7 +218,8 @@ impl Measured {
         let mut two = Vec::new();
         let mut results = Vec::new();
         for pipeline in bench.pipelines {
-            let mut contender = Contender::new(bench, path, &graph, pipeline, &bound, workspace)?;
+            let mut contender =
+                Contender::new(bench, path, &graph, pipeline, (&inputs, &bound, program.is_archive()), workspace)?;
             results.push(IValue::tuple(leaves(&IValue::tuple(contender.warm_up(path, &inputs)?))));
             two.push(contender);
         }

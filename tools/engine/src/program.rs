@@ -3,6 +3,7 @@
 use crate::Workspace;
 use crate::archives;
 use crate::error::{Error, Kind};
+use crate::known_values;
 use crate::reporting;
 use jitopt_core::interpreter::{IValue, Release};
 use jitopt_core::ir::Graph;
@@ -60,6 +61,18 @@ impl Program {
             workspace.say(reporting::render(&name, text, &parsed.warnings, workspace.coloured));
         }
         self.sound(parsed.graph)
+    }
+
+    /// [`Program::graph`] for passes: what the weights of an archive say is written into its graph.
+    ///
+    /// # Errors
+    /// See [`Program::graph`] and [`Program::contents`].
+    pub fn graph_for_passes(&self, release: Option<Release>, workspace: &mut Workspace<'_>) -> Result<Graph, Error> {
+        let mut graph = self.graph(release, workspace)?;
+        if self.is_archive() {
+            known_values::settle(&mut graph, &self.contents(release)?, &[]);
+        }
+        Ok(graph)
     }
 
     /// Refuses a graph with structural errors.

@@ -5,6 +5,7 @@ use crate::callees::{self, Calls, warn_of_uncalled};
 use crate::error::{Error, Kind, Stopped, refuse};
 use crate::given_values::{self, Given};
 use crate::gradient_run::{self, GradientRun, nested_in, num_leaves};
+use crate::known_values;
 use crate::named_values::Except;
 use crate::observing::VerifyEach;
 use crate::onlooker::{End, Onlooker};
@@ -39,6 +40,7 @@ pub struct Run<'o> {
     graph: Graph,
     given: Given,
     env: Environment,
+    is_archive: bool,
 }
 
 /// A finished run.
@@ -71,7 +73,7 @@ impl<'o> Run<'o> {
         env.bindings = bindings(options, &graph, &env, program.contents(options.semantics.torch)?, workspace)?.into();
         let time = options.checks.timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         env.deadline = time.and_then(|left| Instant::now().checked_add(left));
-        Ok(Run { options, path: program.path.clone(), graph, given, env })
+        Ok(Run { options, path: program.path.clone(), graph, given, env, is_archive: program.is_archive() })
     }
 
     /// Runs passes, then the graph.
@@ -90,6 +92,11 @@ impl<'o> Run<'o> {
         let mut stats = BTreeMap::new();
         let types: Vec<Type> = graph.results(graph.root()).map(|result| graph.ty(result)).collect();
         if let Some(pipeline) = pipeline {
+            if self.is_archive {
+                let known = given_values::inputs(args, graph, &self.given, &env)?;
+                let known: Vec<Vec<&IValue>> = known.iter().map(|input| input.iter().collect()).collect();
+                known_values::settle(graph, &env.bindings.borrow(), &known);
+            }
             stats = transform(&self.path, graph, pipeline, &env, profile, no_verify)?;
         }
         if let Some(passes) = profiles::instrumenting(args, graph) {

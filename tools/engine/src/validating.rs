@@ -7,9 +7,9 @@ use crate::observing::VerifyEach;
 use crate::options::JudgeOptions;
 use crate::paired_gradients::{self, Gradients, KeepDifferentiated};
 use crate::program::Program;
-use crate::{Workspace, moved_weights};
-use jitopt_core::interpreter::Backend;
+use crate::{Workspace, known_values, moved_weights};
 use jitopt_core::interpreter::profile::Profile;
+use jitopt_core::interpreter::{Backend, IValue};
 use jitopt_core::ir::Graph;
 use jitopt_core::pass::{self, Gate, Observer, PassRun, Pipeline, RunError, Session};
 use jitopt_core::runtime::CpuBackend;
@@ -79,6 +79,8 @@ pub(crate) struct ComparedFiles {
     pub(crate) sizes: Vec<String>,
     /// Whether it is one file, which two releases run.
     pub(crate) is_one_program: bool,
+    /// Whether the first file is an archive, with weights.
+    pub(crate) is_archive: bool,
 }
 
 impl<'o> Comparison<'o> {
@@ -98,7 +100,7 @@ impl<'o> Comparison<'o> {
         contents.extend(own.clone());
         let mut graph = program.graph_to_run(options.torch, workspace)?;
         let is_one_program = options.other_torch.is_some() && against.other.is_some_and(|o| o.text == program.text);
-        let mut files = ComparedFiles { is_one_program, ..ComparedFiles::default() };
+        let mut files = ComparedFiles { is_one_program, is_archive: program.is_archive(), ..ComparedFiles::default() };
         let graph_as_read = against.other.is_some().then(|| graph.clone());
         let other = against.other.filter(|other| other.is_archive() || program.is_archive());
         let other = other.map(|other| other.graph(options.second_torch(), workspace)).transpose()?;
@@ -155,6 +157,9 @@ impl<'o> Comparison<'o> {
     /// Why the pipeline stopped, a difference included; or the gate has a counter that no rewrite
     /// queried.
     pub fn transform(&mut self, pipeline: &Pipeline, gate: Gate, profile: Option<Rc<Profile>>) -> Result<(), Stopped> {
+        if self.files.is_archive && !pipeline.steps.is_empty() {
+            self.settle();
+        }
         let callees = (*self.trial.settings.callees).clone();
         let deadline = judging::deadline(&self.trial.settings);
         let mut session = Session { gate, callees, profile, deadline, ..Session::default() };
@@ -170,6 +175,14 @@ impl<'o> Comparison<'o> {
         }
         pass::run(&mut self.after, pipeline, &mut session, &mut observers)?;
         Ok(judging::refuse_idle(&session)?)
+    }
+
+    /// Tells the graph what its contents are, and what all samples have in common.
+    fn settle(&mut self) {
+        let number = self.after.params(self.after.root()).len();
+        let of_param = |i: usize| self.trial.samples.iter().filter_map(|sample| sample.inputs.get(i)).collect();
+        let inputs: Vec<Vec<&IValue>> = (0..number).map(of_param).collect();
+        known_values::settle(&mut self.after, &self.trial.settings.bindings, &inputs);
     }
 
     /// Compares the results: on how many samples they are equal, or the first difference.

@@ -24,7 +24,10 @@ fn explain_files(args: &ExplainArgs, world: &mut World<'_>) -> Result<i32, Error
     let files = if args.files.is_empty() { &stdin[..] } else { &args.files };
     for path in files {
         let program = batch::program(path, world)?;
-        let mut graph = program.graph(args.torch, &mut world.workspace())?;
+        let mut graph = match before {
+            Some(_) => program.graph_for_passes(args.torch, &mut world.workspace())?,
+            None => program.graph(args.torch, &mut world.workspace())?,
+        };
         sizes.apply(&mut graph).or_else(refuse)?;
         if let Some(text) = release_semantics::ambiguity(&graph) {
             world.say(&format!("note: {text}"));

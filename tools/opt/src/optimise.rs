@@ -345,7 +345,13 @@ fn graphs_of_file(cli: &Cli, plan: &Plan, name: &str, text: &[u8]) -> Outcome {
     if cli.input.archive.list {
         return listed(name, text);
     }
-    if let Some(graph) = archives::graph(name, text, &cli.input.archive.wanted(cli.input.torch)) {
+    let wanted = cli.input.archive.wanted(cli.input.torch);
+    // Only this pipeline asks for the weights: others show the graph as PyTorch has it.
+    let graph = match plan.pipeline_text.contains("@inference") {
+        true => archives::graph_with_weights(name, text, &wanted),
+        false => archives::graph(name, text, &wanted),
+    };
+    if let Some(graph) = graph {
         match graph {
             Ok(graph) => one_graph(cli, plan, name, graph, &mut outcome),
             Err(error) => outcome.fail(exit::of_kind(error.kind), error.message.trim_end()),
