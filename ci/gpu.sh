@@ -16,18 +16,20 @@ mkdir -p "$cases"
 
 [ -x "$jitopt" ] || { echo "missing: $jitopt; cargo build --release -p jitopt makes it"; exit 3; }
 
-# PyTorch's wheels have NVRTC.
-if [ -z "${JITOPT_NVRTC:-}" ] && command -v "$python" > /dev/null; then
-  found="$("$python" - <<'PY' || true
-import glob, sysconfig
+# PyTorch's wheels have NVRTC and cuBLAS.
+library() {
+  command -v "$python" > /dev/null || return 0
+  "$python" - "$1" <<'PY' || true
+import glob, sys, sysconfig
 paths = sysconfig.get_paths()["purelib"], sysconfig.get_paths()["platlib"], "/usr/local/cuda*/lib64"
-names = [n for p in paths for n in glob.glob(p + "/nvidia/*/lib/libnvrtc.so.*") + glob.glob(p + "/libnvrtc.so.*")]
+name = "/lib" + sys.argv[1] + ".so.*"
+names = [n for p in paths for n in glob.glob(p + "/nvidia/*/lib" + name) + glob.glob(p + name)]
 names = [n for n in names if ".alt." not in n and "builtins" not in n]
 print(sorted(names)[-1] if names else "")
 PY
-)"
-  if [ -n "$found" ]; then export JITOPT_NVRTC="$found"; fi
-fi
+}
+JITOPT_NVRTC="${JITOPT_NVRTC:-$(library nvrtc)}" JITOPT_CUBLAS="${JITOPT_CUBLAS:-$(library cublas)}"
+export JITOPT_NVRTC JITOPT_CUBLAS
 
 step() { printf '\n== %s (%ss)\n' "$*" "$SECONDS"; }
 wrong() { echo "wrong: $*"; failed=1; }
@@ -87,6 +89,9 @@ for file in testdata/codegen/cuda*.ir; do
   "$jitopt" validate "$file" --backend=cuda "${passes[@]}" > "$out/validated.txt" 2>&1 \
     || { code=$?; [ "$code" -ne 5 ] && [ "$code" -ne 70 ] || wrong "$file: $(tail -n 3 "$out/validated.txt")"; }
 done
+
+"$jitopt" validate testdata/passes/convert_to_library_calls/products.ir --passes=convert-to-library-calls \
+  --backend=cuda || wrong "products of cuBLAS are not validated"
 
 step "compute-sanitizer"
 if command -v compute-sanitizer > /dev/null; then

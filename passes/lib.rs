@@ -32,6 +32,7 @@ passes! {
     constant_loop_unrolling,
     constant_pooling,
     constant_propagation,
+    convert_to_library_calls,
     convert_to_ssa,
     create_autodiff_subgraphs,
     dead_code_elimination,

@@ -27,6 +27,7 @@
 
 pub mod backend;
 pub mod caches;
+mod cuda_blas;
 mod cuda_compiler;
 mod cuda_device;
 mod cuda_launch;
@@ -45,6 +46,7 @@ mod executing;
 pub mod geometry;
 mod launch_plan;
 mod launching;
+mod library_calls;
 pub mod loading;
 mod partial_sums;
 #[cfg(test)]

@@ -7,7 +7,7 @@
 
 mod known;
 
-pub use known::{aten, attr, prim};
+pub use known::{aten, attr, library, prim};
 
 use hashbrown::HashTable;
 use rustc_hash::FxBuildHasher;

@@ -409,6 +409,8 @@ pub const RULES: &[(&[&str], Rule)] = &{
         // Groups. Randomness inside of them is found in their subgraphs.
         (&["prim::FusionGroup", "prim::CudaFusionGroup", "prim::oneDNNFusionGroup", "prim::FunctionalGraph"],
             DECLARED.alias(A::Subgraph).carries(Carries::Body).is(Deterministic)),
+        // Ours: a product that a library computes. The section says which one.
+        (&["library::Product"], DECLARED.alias(A::Subgraph).carries(Carries::Body).is(Deterministic)),
         (&["prim::FallbackGraph"], DECLARED.alias(A::Subgraph).carries(Carries::Body).is(Deterministic)),
         (&["prim::DifferentiableGraph"],
             DECLARED.alias(A::Subgraph).carries(Carries::Differentiable).is(Deterministic)),

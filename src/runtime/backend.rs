@@ -1,7 +1,9 @@
 //! The backend that the interpreter calls for fusion groups.
 
 mod divided_groups;
+mod library_products;
 
+use super::cuda_blas::Blas;
 use super::cuda_compiler::CudaCompiler;
 use super::cuda_device::{Device, Module, Traffic};
 use super::cuda_launch::{DeviceKernel, on_device};
@@ -30,7 +32,7 @@ use crate::interpreter::machine::Backend;
 use crate::interpreter::{Environment, IValue};
 use crate::ir::{Graph, Node};
 use crate::outlining::Excerpt;
-use crate::symbol::prim;
+use crate::symbol::{library, prim};
 use crate::tensor::buffer::Wide;
 use crate::tensor::{DType, Precision, Tensor};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -66,6 +68,8 @@ pub struct Settings {
     pub driver: Option<String>,
     /// See `driver`.
     pub nvrtc: Option<String>,
+    /// See `driver`; `JITOPT_CUBLAS`.
+    pub cublas: Option<String>,
     /// The number of the GPU.
     pub device: u32,
     /// Every launch uses this number of threads, whatever its size, and rows are split between them
@@ -78,7 +82,9 @@ pub struct Settings {
 pub struct Counts {
     /// Kernels that were launched.
     pub launched: u64,
-    /// Groups that the interpreter ran.
+    /// Products that a library computed.
+    pub products: u64,
+    /// Groups and library calls that the interpreter ran.
     pub fallen_back: u64,
     /// Groups that ran as several kernels, because one kernel cannot compute them.
     pub divided: u64,
@@ -167,6 +173,7 @@ pub struct CpuBackend {
     cache: DiskCache,
     compiler: OnceCell<Result<Compiler, String>>,
     device: OnceCell<Result<(Rc<Device>, CudaCompiler), String>>,
+    blas: OnceCell<Result<Blas, String>>,
     lowered: RefCell<Lowered>,
     compiled: RefCell<FxHashMap<Key, Result<Rc<Compiled>, String>>>,
     by_identity: RefCell<FxHashMap<Identity, Rc<Compiled>>>,
@@ -197,6 +204,7 @@ impl CpuBackend {
             settings,
             compiler: OnceCell::new(),
             device: OnceCell::new(),
+            blas: OnceCell::new(),
             lowered: RefCell::default(),
             compiled: RefCell::default(),
             by_identity: RefCell::default(),
@@ -734,10 +742,12 @@ impl Backend for CpuBackend {
         operands: &[IValue],
         env: &Environment,
     ) -> Option<Outs> {
-        if graph.kind(node) != prim::FUSION_GROUP {
-            return None;
-        }
-        match self.run(graph, node, section, operands, env) {
+        let ran = match graph.kind(node) {
+            prim::FUSION_GROUP => self.run(graph, node, section, operands, env),
+            library::PRODUCT if self.settings.engine == Engine::Device => self.run_product(section, operands, env),
+            _ => return None,
+        };
+        match ran {
             Ok(results) => Some(results),
             Err(why) => {
                 self.count(|counts| counts.fallen_back += 1);

@@ -132,6 +132,18 @@ impl Device {
         self.checked("its context is selected", unsafe { result::ctx::set_current(self.context) })
     }
 
+    /// Makes the device that of this thread, for a library that uses its stream.
+    ///
+    /// # Errors
+    /// The device has failed.
+    pub(super) fn ready(&self) -> Result<(), String> {
+        self.enter()
+    }
+
+    pub(super) fn stream(&self) -> CUstream {
+        self.stream.get()
+    }
+
     /// A result of the driver, with what was to be done.
     fn checked<T>(&self, what: &str, result: Result<T, DriverError>) -> Result<T, String> {
         result.map_err(|error| {
@@ -364,6 +376,20 @@ impl DeviceMemory {
             traffic.bytes_from += self.bytes as u64;
         });
         Ok(())
+    }
+
+    /// Copies from other memory of the device.
+    ///
+    /// # Safety
+    /// As many bytes as this memory has begin at the address, and are allocated until the work is
+    /// done.
+    pub(super) unsafe fn copy(&self, from: usize) -> Result<(), String> {
+        let device = &self.device;
+        device.enter()?;
+        // SAFETY: the caller guarantees the source; this memory has that many bytes.
+        let copied =
+            unsafe { result::memcpy_dtod_async(self.address, from as CUdeviceptr, self.bytes, device.stream.get()) };
+        device.checked("memory is copied", copied)
     }
 
     /// Sets all bytes to zero.

@@ -1,4 +1,4 @@
-//! The libraries of CUDA: the driver, and NVRTC, which compiles kernels.
+//! The libraries of CUDA: the driver, NVRTC, which compiles kernels, and cuBLAS.
 //!
 //! Nothing is linked. A library is the one that a variable names, or the first with a usual name
 //! that the loader finds; it stays open. `cudarc` panics where a library or a function is missing,
@@ -7,9 +7,10 @@
 
 #![allow(unsafe_code, reason = "calls of libraries; each block says why it is sound")]
 
+use cudarc::cublas::sys::libraryPropertyType_t as Property;
 use cudarc::driver::sys::CUdevice_attribute as Attribute;
 use cudarc::driver::{DriverError, result};
-use cudarc::{get_lib_name_candidates, nvrtc};
+use cudarc::{cublas, get_lib_name_candidates, nvrtc};
 use libloading::Library;
 use std::sync::Mutex;
 
@@ -48,13 +49,31 @@ const NVRTC: Wanted = Wanted {
     old: "install NVRTC of CUDA 11.4 or newer",
 };
 
+const CUBLAS: Wanted = Wanted {
+    what: "cuBLAS",
+    variable: CUBLAS_VARIABLE,
+    names: &["cublas"],
+    functions: &[
+        "cublasCreate_v2",
+        "cublasDestroy_v2",
+        "cublasSetStream_v2",
+        "cublasGetProperty",
+        "cublasGemmStridedBatchedEx",
+    ],
+    missing: "`pip install nvidia-cublas` has it; name the library in JITOPT_CUBLAS",
+    old: "install cuBLAS of CUDA 11.4 or newer",
+};
+
 /// Names the driver's library.
 pub const DRIVER_VARIABLE: &str = "JITOPT_CUDA_DRIVER";
 /// Names NVRTC's library.
 pub const NVRTC_VARIABLE: &str = "JITOPT_NVRTC";
 
+/// Names cuBLAS's library.
+pub const CUBLAS_VARIABLE: &str = "JITOPT_CUBLAS";
+
 /// All of them are in drivers since CUDA 11.4. Errors are looked up by their numbers.
-const DRIVER_FUNCTIONS: [&str; 28] = [
+const DRIVER_FUNCTIONS: [&str; 29] = [
     "cuInit",
     "cuDriverGetVersion",
     "cuDeviceGetCount",
@@ -78,6 +97,7 @@ const DRIVER_FUNCTIONS: [&str; 28] = [
     "cuMemFreeHost",
     "cuMemcpyHtoDAsync_v2",
     "cuMemcpyDtoHAsync_v2",
+    "cuMemcpyDtoDAsync_v2",
     "cuMemsetD8Async",
     "cuModuleLoadData",
     "cuModuleGetFunction",
@@ -210,6 +230,22 @@ pub fn compiler(named: Option<&str>) -> Result<Found, String> {
     let answer = unsafe { nvrtc::sys::nvrtcVersion(&mut major, &mut minor) };
     answer.result().map_err(|error| format!("NVRTC ({path}) has no version: {error}"))?;
     Ok(Found { path, version: (major, minor) })
+}
+
+/// Opens cuBLAS.
+///
+/// # Errors
+/// What is missing, and what to do.
+pub fn blas(named: Option<&str>) -> Result<Found, String> {
+    let path = CUBLAS.open(named)?;
+    let part = |which| {
+        let mut value = 0;
+        // SAFETY: cuBLAS is open and has the function, which writes one number.
+        let answer = unsafe { cublas::sys::cublasGetProperty(which, &mut value) };
+        answer.result().map(|()| value).map_err(|error| format!("cuBLAS ({path}) has no version: {error}"))
+    };
+    let version = (part(Property::MAJOR_VERSION)?, part(Property::MINOR_VERSION)?);
+    Ok(Found { path, version })
 }
 
 /// The GPUs that a driver which has started knows.

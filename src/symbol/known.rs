@@ -130,8 +130,12 @@ known! {
         NEG = "aten::neg",
         GET_ITEM = "aten::__getitem__",
     }
+    /// Calls of libraries, each with a section that says what it computes.
+    library from (prim::TEXTS.len() + aten::TEXTS.len()) as u32 => {
+        PRODUCT = "library::Product",
+    }
     /// Names of attributes.
-    attr from (prim::TEXTS.len() + aten::TEXTS.len()) as u32 => {
+    attr from (prim::TEXTS.len() + aten::TEXTS.len() + library::TEXTS.len()) as u32 => {
         VALUE = "value",
         NAME = "name",
         SUBGRAPH = "Subgraph",

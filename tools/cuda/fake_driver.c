@@ -1,9 +1,10 @@
-// A driver of GPUs and an NVRTC for machines without either: tests of the runtime run the real
-// calls through them. Kernels are compiled by the system's C compiler behind
+// A driver of GPUs, an NVRTC and a cuBLAS for machines without them: tests of the runtime run the
+// real calls through them. Kernels are compiled by the system's C compiler behind
 // src/runtime/emulation.c, which gives blocks of threads a meaning on a processor.
 //
 //   cc -shared -fPIC -DEMULATION='"…/src/runtime/emulation.c"' -Wl,-soname,libcuda.so …
 //   cc -DNVRTC -shared -fPIC -DEMULATION='"…/src/runtime/emulation.c"' -Wl,-soname,libnvrtc.so …
+//   cc -DCUBLAS -shared -fPIC -Wl,-soname,libcublas.so …
 //
 // It is stricter than a driver. Streams do their work late: when the program waits, and before
 // that at random times (FAKE_CUDA_SEED). Device memory lies between pages that cannot be touched, and
@@ -25,6 +26,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#if !defined CUBLAS
 // What `cuModuleLoadData` is given: a library of this machine, for an architecture.
 typedef struct {
     char magic[8];
@@ -32,6 +34,7 @@ typedef struct {
     int64_t architecture;
 } image_head;
 static const char MAGIC[8] = "fakecub";
+#endif
 
 // Calls are counted by name; one of them may be told to fail.
 #define MOST_NAMES 64
@@ -174,6 +177,145 @@ int nvrtcGetProgramLog(program *all, char *to) { ENTER(); return strcpy(to, all-
 int nvrtcGetCUBINSize(program *all, size_t *bytes) { ENTER(); return *bytes = all->bytes, OK; }
 int nvrtcGetCUBIN(program *all, char *to) { ENTER(); return memcpy(to, all->image, all->bytes), OK; }
 
+#elif defined CUBLAS
+enum { OK, NOT_INITIALIZED, INVALID_VALUE = 7, EXECUTION_FAILED = 13, INTERNAL, NOT_SUPPORTED };
+enum { FLOAT, DOUBLE, HALF, BFLOAT16 = 14 };
+#define ENTER() do { const int failed = entered(__func__, INTERNAL); if (failed) return failed; } while (0)
+
+typedef struct { void *stream; } blas;
+static long handles;
+
+__attribute__((destructor)) static void leaves(void)
+{
+    FILE *const file = report();
+    if (!file) return;
+    fprintf(file, "left handles %ld\n", handles);
+    fclose(file);
+}
+
+// A product, which the driver runs when its stream is there.
+typedef struct {
+    int left_transposed, right_transposed, type;
+    int64_t m, n, k, lda, ldb, ldc, step_a, step_b, step_c, batches;
+    double alpha, beta;
+    const char *a, *b;
+    char *c;
+} product;
+
+static size_t bytes_of(int type) { return type == DOUBLE ? 8 : type == FLOAT ? 4 : 2; }
+
+static float from_half(uint16_t h)
+{
+    const int exponent = h >> 10 & 31, fraction = h & 1023;
+    const float scaled = exponent == 31 ? (fraction ? __builtin_nanf("") : __builtin_inff())
+        : __builtin_ldexpf(exponent ? 1024 + fraction : fraction, (exponent ? exponent : 1) - 25);
+    return h >> 15 ? -scaled : scaled;
+}
+
+// The nearest half, to even, found among both neighbours of what is cut off.
+static uint16_t to_half(double x)
+{
+    const uint16_t sign = (uint16_t)(__builtin_signbit(x) ? 0x8000 : 0);
+    const double size = __builtin_fabs(x);
+    if (__builtin_isnan(x)) return 0x7e00;
+    if (size >= 65520.0) return sign | 0x7c00;
+    uint16_t low = 0, high = 0x7c00;
+    while (high - low > 1) {
+        const uint16_t middle = (uint16_t)((low + high) / 2);
+        if (from_half(middle) <= size) low = middle; else high = middle;
+    }
+    const double above = high == 0x7c00 ? 65536.0 : from_half(high), twice = 2 * size, sum = from_half(low) + above;
+    return sign | (twice > sum || (twice == sum && low & 1) ? high : low);
+}
+
+static double element(const char *memory, int type, int64_t at)
+{
+    if (type == DOUBLE) return ((const double *)memory)[at];
+    if (type == FLOAT) return ((const float *)memory)[at];
+    const uint16_t bits = ((const uint16_t *)memory)[at];
+    if (type == HALF) return from_half(bits);
+    const uint32_t wide = (uint32_t)bits << 16;
+    float value;
+    return memcpy(&value, &wide, 4), value;
+}
+
+static void set_element(char *memory, int type, int64_t at, double value)
+{
+    if (type == DOUBLE) ((double *)memory)[at] = value;
+    else if (type == FLOAT) ((float *)memory)[at] = (float)value;
+    else if (type == HALF) ((uint16_t *)memory)[at] = to_half(value);
+    else {
+        const float narrow = (float)value;
+        uint32_t bits;
+        memcpy(&bits, &narrow, 4);
+        const uint32_t rounded = bits + 0x7fff + (bits >> 16 & 1);
+        ((uint16_t *)memory)[at] = (uint16_t)(__builtin_isnan(narrow) ? 0x7fc0 : rounded >> 16);
+    }
+}
+
+static void multiply(void *arguments)
+{
+    const product *const p = arguments;
+    for (int64_t t = 0; t < p->batches; t++) for (int64_t j = 0; j < p->n; j++) for (int64_t i = 0; i < p->m; i++) {
+        double sum = 0;
+        for (int64_t l = 0; l < p->k; l++) {
+            const int64_t a = p->left_transposed ? l + i * p->lda : i + l * p->lda;
+            const int64_t b = p->right_transposed ? j + l * p->ldb : l + j * p->ldb;
+            sum += element(p->a, p->type, t * p->step_a + a) * element(p->b, p->type, t * p->step_b + b);
+        }
+        const int64_t at = t * p->step_c + i + j * p->ldc;
+        const double before = p->beta == 0 ? 0 : p->beta * element(p->c, p->type, at);
+        set_element(p->c, p->type, at, p->alpha * sum + before);
+    }
+}
+
+int cublasCreate_v2(blas **made) { ENTER(); return handles++, *made = calloc(1, sizeof **made), OK; }
+int cublasSetStream_v2(blas *one, void *stream) { ENTER(); return one->stream = stream, OK; }
+
+int cublasDestroy_v2(blas *one)
+{
+    const int failed = entered(__func__, INTERNAL);
+    return free(one), handles--, failed;
+}
+
+int cublasGetProperty(int which, int *value) { ENTER(); return *value = which == 0 ? 13 : 0, OK; }
+
+// Elements from the first to the last one of a batch of matrices.
+static int64_t reach(int64_t rows, int64_t columns, int64_t leading, int64_t step, int64_t batches)
+{
+    return (batches - 1) * step + (columns - 1) * leading + rows;
+}
+
+int cublasGemmStridedBatchedEx(blas *one, int left_transposed, int right_transposed, int m, int n, int k,
+                               const void *alpha, const char *a, int a_type, int lda, long long step_a,
+                               const char *b, int b_type, int ldb, long long step_b, const void *beta,
+                               char *c, int c_type, int ldc, long long step_c, int batches, int computed, int algorithm)
+{
+    ENTER();
+    const int wide = computed == 70;
+    if (a_type != c_type || b_type != c_type || wide != (c_type == DOUBLE) || (!wide && computed != 68)) return NOT_SUPPORTED;
+    const int rows_a = left_transposed ? k : m, rows_b = right_transposed ? n : k;
+    if (m < 1 || n < 1 || k < 1 || batches < 1 || lda < rows_a || ldb < rows_b || ldc < m || algorithm != -1) return INVALID_VALUE;
+    void *const driver = dlopen("libcuda.so", RTLD_NOW | RTLD_NOLOAD);
+    int (*queue_call)(void *, void (*)(void *), void *, size_t, const void *const *, const size_t *) = 0;
+    if (driver) *(void **)&queue_call = dlsym(driver, "fake_queue_call");
+    if (!queue_call || !one->stream) return NOT_INITIALIZED;
+    const product all = {
+        left_transposed, right_transposed, c_type, m, n, k, lda, ldb, ldc, step_a, step_b, step_c, batches,
+        wide ? *(const double *)alpha : *(const float *)alpha, wide ? *(const double *)beta : *(const float *)beta, a, b, c,
+    };
+    const size_t size = bytes_of(c_type);
+    const void *const memory[] = {a, b, c};
+    const size_t bytes[] = {
+        size * (size_t)reach(rows_a, left_transposed ? m : k, lda, step_a, batches),
+        size * (size_t)reach(rows_b, right_transposed ? k : n, ldb, step_b, batches),
+        size * (size_t)reach(m, n, ldc, step_c, batches),
+    };
+    const int failed = queue_call(one->stream, multiply, memcpy(malloc(sizeof all), &all, sizeof all), 3, memory, bytes);
+    dlclose(driver);
+    return failed ? EXECUTION_FAILED : OK;
+}
+
 #else
 enum {
     OK, INVALID_VALUE, OUT_OF_MEMORY, NO_DEVICE = 100, INVALID_DEVICE, INVALID_IMAGE = 200, INVALID_CONTEXT,
@@ -211,7 +353,7 @@ static size_t used;
 typedef struct event { long recorded, done; } event;
 typedef struct module { void *library; } module;
 typedef struct { module *from; void (*run)(int64_t, int64_t, int64_t, char *, int64_t, const void *); } function;
-typedef enum { COPY, FILL, LAUNCH, RECORD } kind;
+typedef enum { COPY, FILL, LAUNCH, CALL, RECORD } kind;
 typedef struct step {
     struct step *next;
     kind what;
@@ -219,6 +361,7 @@ typedef struct step {
     const char *from;
     size_t bytes;
     function *run;
+    void (*call)(void *);
     int64_t blocks, threads;
     void *arguments;
     event *at;
@@ -308,6 +451,7 @@ static void advance(stream *s)
     else if (sticky) {}
     else if (one->what == COPY) memcpy(one->to, one->from, one->bytes);
     else if (one->what == FILL) memset(one->to, 0, one->bytes);
+    else if (one->what == CALL) one->call(one->arguments);
     else if (++launched == number("FAKE_CUDA_FAULT", 0)) sticky = ILLEGAL_ADDRESS;
     else one->run->run(one->blocks, one->threads, (int64_t)(draw() % 4), stacks, STACK, one->arguments);
     protect(PROT_NONE);
@@ -473,6 +617,28 @@ int cuMemcpyDtoHAsync_v2(void *to, const char *from, size_t bytes, stream *s)
     if (!is_inside(to, bytes) || !is_inside(from, bytes)) return INVALID_VALUE;
     const step one = {.what = COPY, .to = to, .from = from, .bytes = bytes};
     return queue(s, one);
+}
+
+int cuMemcpyDtoDAsync_v2(char *to, const char *from, size_t bytes, stream *s)
+{
+    ENTER_CONTEXT();
+    if (!is_inside(to, bytes) || !is_inside(from, bytes)) return INVALID_VALUE;
+    const step one = {.what = COPY, .to = to, .from = from, .bytes = bytes};
+    return queue(s, one);
+}
+
+// For cuBLAS: work of a stream, and the memory that it touches. Takes the arguments.
+int fake_queue_call(stream *s, void (*call)(void *), void *arguments, size_t n, const void *const *memory,
+                    const size_t *bytes)
+{
+    pthread_mutex_lock(&lock);
+    int failed = sticky ? sticky : current ? OK : INVALID_CONTEXT;
+    for (size_t i = 0; i < n && !failed; i++) if (!is_inside(memory[i], bytes[i])) failed = INVALID_VALUE;
+    const step one = {.what = CALL, .call = call, .arguments = arguments};
+    if (failed) free(arguments);
+    else failed = queue(s, one);
+    pthread_mutex_unlock(&lock);
+    return failed;
 }
 
 int cuMemsetD8Async(char *to, unsigned char value, size_t bytes, stream *s)

@@ -4,7 +4,9 @@ use crate::Workspace;
 use crate::error::{Error, Kind, refuse};
 use crate::operator_times::OperatorTimes;
 use crate::options::BackendOptions;
-use jitopt_core::runtime::cuda_libraries::{self, DRIVER_VARIABLE, DeviceFacts, Found, NVRTC_VARIABLE};
+use jitopt_core::runtime::cuda_libraries::{
+    self, CUBLAS_VARIABLE, DRIVER_VARIABLE, DeviceFacts, Found, NVRTC_VARIABLE,
+};
 use jitopt_core::runtime::{CpuBackend, Engine, Settings};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -21,6 +23,8 @@ pub struct Machine {
     pub compiler: Result<String, String>,
     /// CUDA's compiler.
     pub nvrtc: Result<Found, String>,
+    /// cuBLAS.
+    pub cublas: Result<Found, String>,
     /// CUDA's driver.
     pub driver: Result<Found, String>,
     /// The GPUs; one or more.
@@ -53,7 +57,9 @@ pub fn probe(workspace: &Workspace<'_>) -> Machine {
         Ok(all) if all.is_empty() => Err("the driver knows none".to_owned()),
         found => found,
     });
-    Machine { compiler, nvrtc: cuda_libraries::compiler(named(NVRTC_VARIABLE)), driver, devices }
+    let (nvrtc, cublas) =
+        (cuda_libraries::compiler(named(NVRTC_VARIABLE)), cuda_libraries::blas(named(CUBLAS_VARIABLE)));
+    Machine { compiler, nvrtc, cublas, driver, devices }
 }
 
 /// The backend that flags and environment select.
@@ -68,9 +74,21 @@ pub(crate) fn in_environment(args: &BackendOptions, env: &BTreeMap<String, Strin
     let (compiler, cc, threads) = (variable("JITOPT_CC"), variable("CC"), args.threads.map(|n| n as usize));
     let plans = args.plans.clone();
     let (driver, nvrtc) = (variable(DRIVER_VARIABLE), variable(NVRTC_VARIABLE));
+    let cublas = variable(CUBLAS_VARIABLE);
     let device = args.device.unwrap_or(0);
-    let settings =
-        |engine| Settings { compiler, cc, cache, threads, plans, engine, driver, nvrtc, device, ..Settings::default() };
+    let settings = |engine| Settings {
+        compiler,
+        cc,
+        cache,
+        threads,
+        plans,
+        engine,
+        driver,
+        nvrtc,
+        cublas,
+        device,
+        ..Settings::default()
+    };
     args.engine.map(|engine| CpuBackend::new(settings(engine)))
 }
 
@@ -160,6 +178,7 @@ pub fn tell_of_counts(
         let counts = backend.counts();
         let named = [
             ("kernels-launched", counts.launched),
+            ("library-products", counts.products),
             ("groups-fallen-back", counts.fallen_back),
             ("groups-divided", counts.divided),
             ("kernels-compiled", counts.compiled),

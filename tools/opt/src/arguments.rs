@@ -498,8 +498,8 @@ pub(crate) struct BackendArgs {
     /// Backend for fusion groups: the interpreter, kernels compiled from C, the loops of kernels
     /// executed without a compiler, or kernels in CUDA whose blocks of threads the processor
     /// emulates, with each access of memory checked or without, or a GPU runs. JITOPT_CC or CC
-    /// names the compiler, JITOPT_NVRTC and JITOPT_CUDA_DRIVER the libraries of CUDA, JITOPT_CACHE
-    /// the directory of compiled kernels
+    /// names the compiler, JITOPT_NVRTC, JITOPT_CUBLAS and JITOPT_CUDA_DRIVER the libraries of
+    /// CUDA, JITOPT_CACHE the directory of compiled kernels
     #[arg(long, value_name = "WHO", default_value = "interp", require_equals = true)]
     #[arg(value_parser = PossibleValuesParser::new(["interp", "cpu", "nest", "cuda-emulated", "cuda-checked", "cuda"]))]
     pub(crate) backend: String,

@@ -779,6 +779,7 @@ fn check(seed: u64, graph: &Graph, group: &Group, backend: &Rc<CpuBackend>) -> C
     let after = backend.counts();
     let counts = Counts {
         launched: after.launched - before.launched,
+        products: after.products - before.products,
         fallen_back: after.fallen_back - before.fallen_back,
         divided: after.divided - before.divided,
         compiled: after.compiled - before.compiled,

@@ -1,0 +1,219 @@
+//! Products of matrices on a GPU, by cuBLAS.
+//!
+//! cuBLAS has columns in a row where tensors have rows: what is contiguous there is the transpose
+//! of what is contiguous here. So it computes `right^T @ left^T`, the transpose of the result.
+
+#![allow(unsafe_code, reason = "calls of cuBLAS; each block says why it is sound")]
+
+use super::cuda_device::{Device, DeviceMemory};
+use super::cuda_launch::on_device;
+use super::library_calls::{Matrix, Product};
+use crate::tensor::{DType, Precision, Scalar, Tensor};
+use cudarc::cublas::result::{CublasError, create_handle, destroy_handle, gemm_strided_batched_ex, set_stream};
+use cudarc::cublas::sys::{cublasComputeType_t, cublasGemmAlgo_t, cublasHandle_t, cublasOperation_t, cudaDataType_t};
+use std::cell::RefCell;
+use std::ffi::c_void;
+use std::rc::Rc;
+
+/// cuBLAS on a device.
+#[derive(Debug)]
+pub(super) struct Blas {
+    device: Rc<Device>,
+    handle: cublasHandle_t,
+    /// A column of ones of each element type: times a row it is a matrix of equal rows.
+    ones: RefCell<Vec<Tensor>>,
+}
+
+/// A factor as cuBLAS reads it: its address, its element type's, and distances.
+#[derive(Clone, Copy)]
+struct Factor {
+    address: usize,
+    is_transposed: bool,
+    leading: i64,
+    step: i64,
+}
+
+/// Sizes and factors of a call.
+struct Call {
+    sizes: (i64, i64, i64, i64),
+    left: Factor,
+    right: Factor,
+    to: usize,
+    alpha: f64,
+    beta: f64,
+}
+
+impl Blas {
+    /// Begins to use it; the library is open, and has all functions.
+    ///
+    /// # Errors
+    /// What cuBLAS or the device says.
+    pub(super) fn open(device: &Rc<Device>) -> Result<Blas, String> {
+        device.ready()?;
+        let handle = create_handle().map_err(|error| failed("cuBLAS does not start", error))?;
+        let blas = Blas { device: device.clone(), handle, ones: RefCell::default() };
+        // SAFETY: the handle is cuBLAS's, the stream lives as long as the device.
+        let set = unsafe { set_stream(handle, device.stream().cast()) };
+        set.map_err(|error| failed("cuBLAS takes no stream", error))?;
+        Ok(blas)
+    }
+
+    /// The memory of a product's result.
+    ///
+    /// # Errors
+    /// The device has no memory left or has failed, or sizes are beyond 32 bits.
+    pub(super) fn run(&self, product: &Product) -> Result<Rc<DeviceMemory>, String> {
+        let elements = product.batches * product.rows * product.columns;
+        let bytes = elements as usize * product.dtype.size();
+        let memory = Rc::new(self.device.allocate(bytes.max(1))?);
+        if product.is_empty() {
+            return Ok(memory);
+        }
+        let beta = match &product.summand {
+            Some(summand) => self.fill(&memory, summand, product).map(|()| product.beta)?,
+            None => 0.0,
+        };
+        // Without terms a product is 0; what cuBLAS does then differs between versions.
+        if product.depth == 0 {
+            return match beta {
+                0.0 => memory.clear().map(|()| memory),
+                _ => Err("a product has no terms and a summand".to_owned()),
+            };
+        }
+        let (left, _left) = self.factor(&product.left)?;
+        let (right, _right) = self.factor(&product.right)?;
+        let sizes = (product.batches, product.rows, product.columns, product.depth);
+        let call = Call { sizes, left, right, to: memory.address(), alpha: product.alpha, beta };
+        self.call(&call, product.dtype)?;
+        Ok(memory)
+    }
+
+    /// A factor on the device, and its memory, which has to live until the call.
+    fn factor(&self, matrix: &Matrix) -> Result<(Factor, Rc<DeviceMemory>), String> {
+        let tensor = &matrix.tensor;
+        if tensor.storage().dtype() != tensor.dtype() {
+            return Err(format!("the memory of a factor does not match its type {}", tensor.dtype().name()));
+        }
+        let memory = on_device(tensor, &self.device)?;
+        let begin = tensor.offset().saturating_sub(tensor.storage().known().start) * tensor.dtype().size();
+        let &Matrix { is_transposed, leading, step, .. } = matrix;
+        Ok((Factor { address: memory.address() + begin, is_transposed, leading, step }, memory))
+    }
+
+    /// Writes the summand to the memory of a result.
+    fn fill(&self, memory: &DeviceMemory, summand: &Tensor, product: &Product) -> Result<(), String> {
+        if summand.strides()[..2] == [0, 0] && summand.strides()[2] == 1 {
+            let (ones, rows) = (self.ones(product)?, product.batches * product.rows);
+            let row = Matrix {
+                tensor: summand.narrow(0, 0, 1, 1).narrow(1, 0, 1, 1),
+                is_transposed: false,
+                leading: product.columns,
+                step: 0,
+            };
+            let (right, _row) = self.factor(&row)?;
+            let (left, _ones) = self.factor(&Matrix { tensor: ones, is_transposed: false, leading: 1, step: 0 })?;
+            let sizes = (1, rows, product.columns, 1);
+            let call = Call { sizes, left, right, to: memory.address(), alpha: 1.0, beta: 0.0 };
+            return self.call(&call, product.dtype);
+        }
+        let whole = summand.contiguous();
+        let (from, _memory) = self.factor(&Matrix { tensor: whole, is_transposed: false, leading: 0, step: 0 })?;
+        // SAFETY: the summand is contiguous and as large as the result. Its memory goes to the pool
+        // at the earliest, whose next user comes later on the stream.
+        unsafe { memory.copy(from.address) }
+    }
+
+    /// A column of at least as many ones as a product has rows in all.
+    fn ones(&self, product: &Product) -> Result<Tensor, String> {
+        let (rows, dtype) = (product.batches * product.rows, product.dtype);
+        let mut known = self.ones.borrow_mut();
+        if let Some(found) = known.iter().find(|ones| ones.dtype() == dtype && ones.numel() >= rows as usize) {
+            return Ok(found.clone());
+        }
+        known.retain(|ones| ones.dtype() != dtype);
+        known.push(Tensor::full(Scalar::Int(1), dtype, &[rows], Precision::Typed));
+        known.last().cloned().ok_or_else(|| "no memory".to_owned())
+    }
+
+    fn call(&self, call: &Call, dtype: DType) -> Result<(), String> {
+        let (batches, rows, columns, depth) = call.sizes;
+        let small = |n: i64| i32::try_from(n).map_err(|_| format!("a matrix has {n} rows or columns"));
+        let (elements, computed) = types(dtype);
+        let (alpha, beta) = (Number::new(call.alpha, dtype), Number::new(call.beta, dtype));
+        let (m, n, k, batches) = (small(columns)?, small(rows)?, small(depth)?, small(batches)?);
+        let (a, b) = (call.right, call.left);
+        let (lda, ldb) = (small(a.leading)?, small(b.leading)?);
+        self.device.ready()?;
+        // SAFETY: the handle is cuBLAS's; the factors were checked to lie within their tensors when
+        // these were made, the result has `batches` matrices of m by n. All memory is on the
+        // device, and goes to the pool at the earliest, whose next user comes later on the stream.
+        // Both numbers have the type of the computation, and are read before the call returns.
+        let called = unsafe {
+            gemm_strided_batched_ex(
+                self.handle,
+                operation(a),
+                operation(b),
+                m,
+                n,
+                k,
+                alpha.address(),
+                a.address as *const c_void,
+                elements,
+                lda,
+                a.step,
+                b.address as *const c_void,
+                elements,
+                ldb,
+                b.step,
+                beta.address(),
+                call.to as *mut c_void,
+                elements,
+                m,
+                columns * rows,
+                batches,
+                computed,
+                cublasGemmAlgo_t::CUBLAS_GEMM_DEFAULT,
+            )
+        };
+        called.map_err(|error| failed("cuBLAS computes no product", error))
+    }
+}
+
+impl Drop for Blas {
+    fn drop(&mut self) {
+        let _ = self.device.ready();
+        // SAFETY: the handle came from cuBLAS, and is used no more.
+        let _ = unsafe { destroy_handle(self.handle) };
+    }
+}
+
+/// A number of the type of a computation: a double, or a float.
+struct Number(f64, f32, bool);
+
+impl Number {
+    fn new(value: f64, dtype: DType) -> Number {
+        Number(value, value as f32, dtype == DType::Double)
+    }
+
+    fn address(&self) -> *const c_void {
+        if self.2 { std::ptr::from_ref(&self.0).cast() } else { std::ptr::from_ref(&self.1).cast() }
+    }
+}
+
+fn operation(factor: Factor) -> cublasOperation_t {
+    if factor.is_transposed { cublasOperation_t::CUBLAS_OP_T } else { cublasOperation_t::CUBLAS_OP_N }
+}
+
+/// The element type, and what is computed in: halves in floats, floats without shorter formats.
+fn types(dtype: DType) -> (cudaDataType_t, cublasComputeType_t) {
+    match dtype {
+        DType::Double => (cudaDataType_t::CUDA_R_64F, cublasComputeType_t::CUBLAS_COMPUTE_64F),
+        DType::Half => (cudaDataType_t::CUDA_R_16F, cublasComputeType_t::CUBLAS_COMPUTE_32F),
+        DType::BFloat16 => (cudaDataType_t::CUDA_R_16BF, cublasComputeType_t::CUBLAS_COMPUTE_32F),
+        _ => (cudaDataType_t::CUDA_R_32F, cublasComputeType_t::CUBLAS_COMPUTE_32F),
+    }
+}
+
+fn failed(what: &str, error: CublasError) -> String {
+    format!("{what}: {error}")
+}
