@@ -1,12 +1,13 @@
 //! Attention and embedding.
 
-use super::elements::{add, apply, by_kind, check, floats, like, multiply, same};
+use super::elements::{add, apply, by_kind, check, floats, like, multiply, placed, same};
 use super::linear_algebra::{Base, matmul, product};
 use super::softmax::{rowwise, safe_softmax};
 use crate::interpreter::call::{Answer, Call, Row, one, several};
 use crate::interpreter::stop::Stop;
 use crate::tensor::blocks::map3;
 use crate::tensor::{DType, Scalar, Tensor, layout};
+use std::ops::Range;
 
 /// The kernel table.
 pub const ROWS: &[Row] = &[
@@ -16,7 +17,7 @@ pub const ROWS: &[Row] = &[
     ("aten::embedding_bag", embedding_bag),
     ("aten::_embedding_bag", embedding_bag),
     ("aten::_embedding_bag_forward_only", embedding_bag),
-    ("aten::scaled_dot_product_attention", |call| one(attend(call)?.0)),
+    ("aten::scaled_dot_product_attention", |call| one(attend_in_parts(call)?)),
     ("aten::_scaled_dot_product_attention_math", |call| {
         let (result, weights) = attend(call)?;
         several([result, weights])
@@ -147,55 +148,124 @@ fn repeated(x: &Tensor, heads: i64) -> Result<Tensor, Stop> {
     Ok(whole.reshape(&shape))
 }
 
-/// The result and the weights. Rows without any visible key are zeros.
-fn attend(call: &Call) -> Result<(Tensor, Tensor), Stop> {
-    let (query, mut key, mut value) = (call.tensor("query")?, call.tensor("key")?, call.tensor("value")?);
-    check(query.rank() >= 2 && key.rank() >= 2 && value.rank() >= 2, || {
-        format!(
-            "scaled_dot_product_attention: Expected query, key, and value to all be  at least 2 dimensional, but got {}, {} and {}",
-            query.rank(),
-            key.rank(),
-            value.rank()
-        )
-    })?;
-    floats("scaled_dot_product_attention", &query)?;
-    if call.bool("enable_gqa")? && query.rank() >= 3 && key.rank() == query.rank() && value.rank() == query.rank() {
-        let heads = query.size(query.rank() - 3);
-        (key, value) = (repeated(&key, heads)?, repeated(&value, heads)?);
-    }
-    let width = query.size(query.rank() - 1);
-    let scale = call.opt_float("scale")?.unwrap_or(1.0 / (width as f64).sqrt());
-    let keys = key.transpose(key.rank() - 1, key.rank() - 2);
-    let scores = match query.rank() == keys.rank() {
-        true => {
-            let zero = like(call, &[0.0], query.dtype(), &[], &query);
-            product(call, &query, &keys, Some(Base { base: &zero, beta: Scalar::Int(0), alpha: Scalar::Float(scale) }))?
-        }
-        false => apply(call, &matmul(call, &query, &keys)?, |x| x * scale)?,
-    };
-    let scores = masked(call, scores)?;
-    let last = scores.rank() - 1;
-    let weights = dropped(call, rowwise(call, &scores, last, safe_softmax))?;
-    Ok((matmul(call, &weights, &value)?, weights))
+/// Query rows that are computed at once: the scores of all keys for so many rows are in memory,
+/// never those for all rows.
+const ROWS_AT_ONCE: i64 = 64;
+
+/// The operands of attention, checked.
+struct Heads {
+    query: Tensor,
+    /// With the last two dimensions exchanged.
+    keys: Tensor,
+    value: Tensor,
+    scale: f64,
 }
 
-/// A bool mask selects; a floating point mask is added.
-fn masked(call: &Call, scores: Tensor) -> Result<Tensor, Stop> {
+impl Heads {
+    fn of(call: &Call) -> Result<Heads, Stop> {
+        let (query, mut key, mut value) = (call.tensor("query")?, call.tensor("key")?, call.tensor("value")?);
+        check(query.rank() >= 2 && key.rank() >= 2 && value.rank() >= 2, || {
+            format!(
+                "scaled_dot_product_attention: Expected query, key, and value to all be  at least 2 dimensional, but got {}, {} and {}",
+                query.rank(),
+                key.rank(),
+                value.rank()
+            )
+        })?;
+        floats("scaled_dot_product_attention", &query)?;
+        if call.bool("enable_gqa")? && query.rank() >= 3 && key.rank() == query.rank() && value.rank() == query.rank() {
+            let heads = query.size(query.rank() - 3);
+            (key, value) = (repeated(&key, heads)?, repeated(&value, heads)?);
+        }
+        let width = query.size(query.rank() - 1);
+        let scale = call.opt_float("scale")?.unwrap_or(1.0 / (width as f64).sqrt());
+        let keys = key.transpose(key.rank() - 1, key.rank() - 2);
+        Ok(Heads { query, keys, value, scale })
+    }
+
+    fn rows(&self) -> i64 {
+        self.query.size(self.query.rank() - 2)
+    }
+
+    /// The weights of some rows.
+    fn weights(&self, call: &Call, rows: Range<i64>) -> Result<Tensor, Stop> {
+        let query = rows_of(&self.query, &rows);
+        let scores = match query.rank() == self.keys.rank() {
+            true => {
+                let zero = like(call, &[0.0], query.dtype(), &[], &query);
+                let base = Base { base: &zero, beta: Scalar::Int(0), alpha: Scalar::Float(self.scale) };
+                product(call, &query, &self.keys, Some(base))?
+            }
+            false => apply(call, &matmul(call, &query, &self.keys)?, |x| x * self.scale)?,
+        };
+        let scores = masked(call, scores, &rows, self.rows())?;
+        let last = scores.rank() - 1;
+        dropped(call, rowwise(call, &scores, last, safe_softmax))
+    }
+}
+
+/// Some rows of the last but one dimension.
+fn rows_of(tensor: &Tensor, rows: &Range<i64>) -> Tensor {
+    tensor.narrow(tensor.rank() - 2, rows.start, rows.end - rows.start, 1)
+}
+
+/// The result and the weights. Rows without any visible key are zeros.
+fn attend(call: &Call) -> Result<(Tensor, Tensor), Stop> {
+    let heads = Heads::of(call)?;
+    let weights = heads.weights(call, 0..heads.rows())?;
+    Ok((matmul(call, &weights, &heads.value)?, weights))
+}
+
+/// The result, some rows after others: memory grows with the number of keys, not with its product
+/// with that of queries. Dropout draws for all weights in order, so it takes them at once.
+fn attend_in_parts(call: &Call) -> Result<Tensor, Stop> {
+    let heads = Heads::of(call)?;
+    let rows = heads.rows();
+    if rows <= ROWS_AT_ONCE || call.float("dropout_p")? > 0.0 {
+        return Ok(attend(call)?.0);
+    }
+    let mut whole: Option<Tensor> = None;
+    for first in (0..rows).step_by(ROWS_AT_ONCE as usize) {
+        let part = first..rows.min(first + ROWS_AT_ONCE);
+        let result = matmul(call, &heads.weights(call, part.clone())?, &heads.value)?;
+        let whole = whole.get_or_insert_with(|| {
+            let mut shape = result.shape().to_vec();
+            let at = shape.len() - 2;
+            shape[at] = rows;
+            Tensor::zeros(result.dtype(), &shape, call.precision())
+        });
+        rows_of(whole, &part).copy_from(&result)?;
+    }
+    match whole {
+        Some(whole) => Ok(placed(whole, &heads.query)),
+        None => Ok(attend(call)?.0),
+    }
+}
+
+/// The scores of some of `all` rows under a mask: a bool mask selects; a floating point mask is
+/// added.
+fn masked(call: &Call, scores: Tensor, part: &Range<i64>, all: i64) -> Result<Tensor, Stop> {
     let (rank, causal) = (scores.rank(), call.bool("is_causal")?);
+    // A mask of one row is that of all rows.
+    let mask = call.opt_tensor("attn_mask")?.map(|mask| {
+        let is_of_all = mask.rank() >= 2 && mask.size(mask.rank() - 2) == all;
+        if is_of_all { rows_of(&mask, part) } else { mask }
+    });
     let hide = |scores: &Tensor, seen: &Tensor| -> Result<Tensor, Stop> {
         let hidden = like(call, &[f64::NEG_INFINITY], scores.dtype(), &[], scores);
         let choose = |x: f64, seen: f64, hidden: f64| if seen != 0.0 { x } else { hidden };
         Ok(map3([scores, seen, &hidden], same(call, scores.dtype()), choose)?)
     };
-    match call.opt_tensor("attn_mask")? {
+    match mask {
         Some(_) if causal => {
             Err(Stop::raised("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True"))
         }
         Some(mask) if mask.dtype() == DType::Bool => hide(&scores, &mask),
         Some(mask) => add(call, &scores, &mask),
         None if causal => {
-            let (rows, cols) = (scores.size(rank - 2), scores.size(rank - 1));
-            let seen: Vec<f64> = (0..rows).flat_map(|i| (0..cols).map(move |j| f64::from(u8::from(j <= i)))).collect();
+            let (rows, cols, first) = (scores.size(rank - 2), scores.size(rank - 1), part.start);
+            let seen: Vec<f64> =
+                (0..rows).flat_map(|i| (0..cols).map(move |j| f64::from(u8::from(j <= i + first)))).collect();
             hide(&scores, &like(call, &seen, scores.dtype(), &[rows, cols], &scores))
         }
         None => Ok(scores),
