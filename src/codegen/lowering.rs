@@ -368,8 +368,7 @@ impl Lowering<'_> {
         let line = self.line(node);
         let lies = if row.in_a_row { Lies::InARow } else { Lies::AsOperands };
         let (drops, scan) = (false, None);
-        let (is_value, phase) = (true, self.kernel.phase_of(&inputs));
-        let source = self.step(Step { formula, computed, out, inputs, name, line, lies, drops, scan, is_value, phase });
+        let source = self.step(Step { formula, computed, out, inputs, name, line, lies, drops, scan, is_value: true });
         self.known.insert(output, Known::Tensor { source, dtype: out, dimensioned, axis_map });
         Ok(())
     }

@@ -86,6 +86,9 @@ pub struct Description {
     pub outputs: Option<Described>,
     /// The tolerance of the outputs.
     pub tolerance: Option<Tolerance>,
+    /// Other methods of the module that are described, in the field `methods`: the names of their
+    /// tensors begin with theirs, `encode.in0`.
+    pub methods: Vec<String>,
 }
 
 /// Parses JSON, and Python's spellings of values that JSON lacks: `NaN`, `Infinity`, `-Infinity`.
@@ -136,6 +139,19 @@ pub fn parse_part(bytes: &[u8], part: &str) -> Result<Description> {
     Ok(Description { inputs, outputs, ..parse(bytes)? })
 }
 
+/// Parses the description of one method of a module, in the field `methods`; nothing if there is
+/// none.
+pub fn parse_method(bytes: &[u8], method: &str) -> Result<Option<Description>> {
+    let json = json_of(bytes)?;
+    let Some(described) = json.get("methods").and_then(|methods| methods.get(method)) else { return Ok(None) };
+    let whole = parse(bytes)?;
+    let mut methods = whole.methods;
+    methods.retain(|other| other != method);
+    // Tensors of `forward` have no prefix.
+    methods.extend(["in", "out"].map(str::to_owned));
+    Ok(Some(Description { tolerance: whole.tolerance, methods, ..parse(described.to_string().as_bytes())? }))
+}
+
 /// Parses a description.
 pub fn parse(bytes: &[u8]) -> Result<Description> {
     let json = json_of(bytes)?;
@@ -148,7 +164,9 @@ pub fn parse(bytes: &[u8]) -> Result<Description> {
                 None => Vec::new(),
             };
             let outputs = fields.get("outputs").map(|value| read(value, "outputs")).transpose()?;
-            Ok(Description { inputs, outputs, tolerance: tolerance_of(fields)? })
+            let methods = fields.get("methods").and_then(Value::as_object);
+            let methods = methods.map(|methods| methods.keys().cloned().collect()).unwrap_or_default();
+            Ok(Description { inputs, outputs, tolerance: tolerance_of(fields)?, methods })
         }
         _ => refuse("expected an object with `inputs` or a list of inputs"),
     }

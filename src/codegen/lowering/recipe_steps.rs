@@ -126,7 +126,6 @@ impl Lowering<'_> {
             drops: !keeps(self.section, cooking.node, k),
             scan: None,
             is_value: true,
-            phase: self.kernel.phase(source),
         };
         Ok((self.step(step), out))
     }
@@ -227,8 +226,7 @@ impl Lowering<'_> {
                     _ => None,
                 };
                 let is_value = is_given;
-                let phase = self.kernel.phase_of(&inputs);
-                let step = Step { formula, computed, out, inputs, name, line, lies, drops, scan, is_value, phase };
+                let step = Step { formula, computed, out, inputs, name, line, lies, drops, scan, is_value };
                 return Ok((self.step(step), out));
             }
         };
@@ -252,7 +250,6 @@ impl Lowering<'_> {
             name,
             line,
             is_value: is_given,
-            phase: self.kernel.phase(input.source),
         });
         Ok((Source::Reduced(self.kernel.reductions.len() - 1), out))
     }
@@ -267,7 +264,6 @@ impl Lowering<'_> {
         line: &str,
     ) -> Input {
         let (name, line) = (self.fresh(&format!("{}.of", name.trim_start_matches("v_"))), line.to_owned());
-        let phase = self.kernel.phase_of(&inputs);
         let source = self.step(Step {
             formula,
             computed,
@@ -279,7 +275,6 @@ impl Lowering<'_> {
             drops: false,
             scan: None,
             is_value: false,
-            phase,
         });
         Input { letter: 'x', source, dtype: computed, to: computed }
     }

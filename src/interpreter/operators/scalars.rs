@@ -120,8 +120,8 @@ pub const ROWS: &[Row] = &[
         _ => one(converted(call)?.int()),
     }),
     ("aten::Float", |call| match call.arg(0)? {
-        // 1.3 accepts these two strings and no others.
-        IValue::Str(text) if call.release() < Release(1, 5) && !matches!(&**text, "inf" | "-inf") => {
+        // Up to 1.5 these two strings are accepted and no others.
+        IValue::Str(text) if call.release() < Release(1, 6) && !matches!(&**text, "inf" | "-inf") => {
             Err(Stop::raised(format!("Only 'inf' or '-inf' can be cast to a float, but got '{text}'")))
         }
         IValue::Str(text) => match text.trim().parse::<f64>() {

@@ -4,6 +4,7 @@ use crate::byte_source::ByteSource;
 use crate::code_surface::{Class, Method, Surface};
 use crate::container::Container;
 use crate::exported_model::{self, Exported};
+use crate::exported_weights;
 use crate::legacy_model::{self, MODEL};
 use crate::legacy_tree::{self, LegacyTree};
 use crate::module_tree;
@@ -250,6 +251,17 @@ impl Archive {
         let content = self.records.content(&record)?;
         let pickle = unpickle(&content).map_err(|refusal| refusal.in_record(&record))?;
         stored_values::tree(&pickle, name, &mut self.records).map_err(|refusal| refusal.in_record(&record))
+    }
+
+    /// The inputs that an exported program records, `((args…), {kwargs…})`, if it does.
+    ///
+    /// # Errors
+    /// The record is damaged.
+    pub fn sample_inputs(&mut self) -> Result<Option<StoredValue>> {
+        let is_this = |name: &&str| *name == "serialized_example_inputs.pt" || name.starts_with("data/sample_inputs/");
+        let found = self.records.names().find(is_this).map(str::to_owned);
+        let Some(name) = found.filter(|name| self.records.size(name) > Some(0)) else { return Ok(None) };
+        exported_weights::of_saved_value(&mut self.records, &name).map(Some)
     }
 
     /// Bytes of the file, and its entries.

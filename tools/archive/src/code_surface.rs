@@ -85,6 +85,9 @@ pub(crate) struct Surface {
     pub(crate) operators: BTreeMap<String, usize>,
     /// The largest number N of a `CONSTANTS.cN`.
     pub(crate) last_constant: Option<usize>,
+    /// Whether a class without methods may be there again: 1.2 writes a named tuple once for each
+    /// use.
+    pub(crate) repeats: bool,
 }
 
 impl Surface {
@@ -106,7 +109,8 @@ impl Surface {
             [Token::Name("class"), ..] => {
                 let class = class(module, lines)?;
                 let name = class.qualified_name.clone();
-                if self.classes.insert(name.clone(), class).is_some() {
+                let repeats = self.repeats && class.methods.is_empty() && self.classes.get(&name) == Some(&class);
+                if self.classes.insert(name.clone(), class).is_some() && !repeats {
                     return refuse(format!("class {} is defined twice", shown(&name)));
                 }
                 Ok(())

@@ -5,6 +5,7 @@ use crate::pickle_value::Value;
 use crate::records::Records;
 use crate::refusal::{Refusal, Result, refuse, shown};
 use crate::stored_tensors::{Dtype, NamedTensor, Role, StoredTensor};
+use crate::stored_values::{self, StoredValue};
 use crate::strict_json::Json;
 use crate::unpickler::unpickle;
 
@@ -103,4 +104,14 @@ pub(crate) fn of_saved_dict(records: &mut Records, name: &str, other: Role) -> R
         tensors.push(NamedTensor { name: target.to_owned(), role, tensor });
     }
     Ok(tensors)
+}
+
+/// The value of an archive of `torch.save` that is a record: recorded inputs.
+pub(crate) fn of_saved_value(records: &mut Records, name: &str) -> Result<StoredValue> {
+    let within = |refusal: Refusal| Refusal { record: Some(name.to_owned()), ..refusal };
+    let content = records.content(name)?;
+    let (container, folder) = records.nested(content).map_err(within)?;
+    let pickle = records.content_of(container, &format!("{folder}/data.pkl")).map_err(within)?;
+    let pickle = unpickle(&pickle).map_err(within)?;
+    stored_values::tree_of(&pickle, (container, format!("{folder}/data")), records).map_err(within)
 }

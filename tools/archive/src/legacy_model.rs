@@ -35,6 +35,7 @@ pub(crate) fn read(records: &mut Records) -> Result<LegacyParts> {
         None
     };
     let mut reader = Reader { records, tensors, attributes, tree: Tree::default(), surface: Surface::default() };
+    reader.surface.repeats = true;
     reader.libraries()?;
     let main = model.get("mainModule");
     let class = reader.module("", main, 0).map_err(|refusal| refusal.in_record(MODEL))?;

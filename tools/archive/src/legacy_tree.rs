@@ -16,8 +16,10 @@ const DEEPEST: usize = 100;
 pub struct LegacyClass {
     /// The name of the module; its path where another one has that name.
     pub name: String,
-    /// Names and types of parameters, buffers, attributes and submodules.
+    /// Names and types of parameters, buffers and attributes.
     pub fields: Vec<(String, String)>,
+    /// Names and classes of submodules.
+    pub modules: Vec<(String, String)>,
     /// `code/net.py`, if it has methods.
     pub record: Option<String>,
 }
@@ -74,7 +76,7 @@ impl Reader<'_> {
         let class = if is_taken { path.to_owned() } else { name.to_owned() };
         let record = module.get("torchscriptArena").get("key").text().map(str::to_owned);
         let at = self.classes.len();
-        self.classes.push(LegacyClass { name: class.clone(), fields: Vec::new(), record });
+        self.classes.push(LegacyClass { name: class.clone(), fields: Vec::new(), modules: Vec::new(), record });
         self.number += 1;
         let number = self.number;
         let (mut fields, mut state) = (Vec::new(), Vec::new());
@@ -91,14 +93,16 @@ impl Reader<'_> {
             let ty = row.get("type").text().unwrap_or_default().to_owned();
             add(named(row)?, ty, value);
         }
+        let mut modules = Vec::new();
         for inner in module.get("submodules").items() {
             let inner_name = named(inner)?;
             let path = if path.is_empty() { inner_name.to_owned() } else { format!("{path}.{inner_name}") };
             let value = self.module(&format!("{class}.{path}"), inner, depth + 1)?;
             let StoredValue::Object { class, .. } = &value else { continue };
-            add(inner_name, class.clone(), value.clone());
+            modules.push((inner_name.to_owned(), class.clone()));
+            state.push((StoredValue::Text(inner_name.to_owned()), value));
         }
-        self.classes[at].fields = fields;
+        (self.classes[at].fields, self.classes[at].modules) = (fields, modules);
         Ok(StoredValue::Object { class, number, state: Box::new(StoredValue::Dict(state)) })
     }
 }

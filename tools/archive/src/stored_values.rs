@@ -68,20 +68,27 @@ impl StoredValue {
 
 /// The tree of a pickle whose tensors are records of this folder.
 pub(crate) fn tree(pickle: &Pickle, folder: &str, records: &mut Records) -> Result<StoredValue> {
-    let mut reader = Reader { pickle, tensors: &[], folder: records.inside(folder), records, read: 0 };
+    let folder = records.inside(folder);
+    tree_of(pickle, (0, folder), records)
+}
+
+/// The same where tensors are records of a folder of one of several containers.
+pub(crate) fn tree_of(pickle: &Pickle, place: (usize, String), records: &mut Records) -> Result<StoredValue> {
+    let mut reader = Reader { pickle, tensors: &[], place, records, read: 0 };
     reader.value(pickle.root)
 }
 
 /// The tree of a pickle whose tensors are rows of a table.
 pub(crate) fn tree_with(pickle: &Pickle, tensors: &[StoredTensor], records: &mut Records) -> Result<StoredValue> {
-    let mut reader = Reader { pickle, tensors, folder: String::new(), records, read: 0 };
+    let mut reader = Reader { pickle, tensors, place: (0, String::new()), records, read: 0 };
     reader.value(pickle.root)
 }
 
 struct Reader<'a> {
     pickle: &'a Pickle,
     tensors: &'a [StoredTensor],
-    folder: String,
+    /// The container and the folder of the records of tensors.
+    place: (usize, String),
     records: &'a mut Records,
     read: usize,
 }
@@ -101,7 +108,9 @@ impl Reader<'_> {
             Value::Complex(real, imaginary) => StoredValue::Complex(*real, *imaginary),
             Value::Text(text) => StoredValue::Text(text.clone()),
             Value::Device(name) => StoredValue::Device(name.clone()),
-            Value::Tensor(described) => StoredValue::Tensor(self.records.tensor_of(0, &self.folder, described)?),
+            Value::Tensor(described) => {
+                StoredValue::Tensor(self.records.tensor_of(self.place.0, &self.place.1, described)?)
+            }
             Value::Tuple(items) => StoredValue::Tuple(self.values(items)?),
             Value::List(items) => StoredValue::List(self.values(items)?),
             Value::Dict(entries) => {

@@ -11,11 +11,23 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
 
+/// What of an archive is read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Choice {
+    /// `forward`, `encode`, `encoder.forward`; `forward` if nothing is given.
+    pub method: Option<String>,
+    /// Whether all modules are in evaluation mode, whatever the archive says.
+    pub evaluates: bool,
+}
+
+/// The method that returns inputs stored in the module.
+const BUNDLED: &str = "get_all_bundled_inputs";
+
 /// Which graph of an archive is wanted, and how.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
-    /// `forward`, `encode`, `encoder.forward`; `forward` if nothing is given.
-    pub method: Option<String>,
+    /// The method, and its mode.
+    pub choice: Choice,
     /// Whether calls are inlined.
     pub inline: bool,
     /// Whether the graph is to run: objects then have the classes that the archive stores.
@@ -47,13 +59,13 @@ pub fn graph(name: &str, bytes: &[u8], wanted: &Wanted) -> Option<Result<Graph, 
 pub fn graph_with_weights(name: &str, bytes: &[u8], wanted: &Wanted) -> Option<Result<Graph, Error>> {
     let graph = graph(name, bytes, &Wanted { runs: true, ..wanted.clone() })?;
     Some(graph.and_then(|mut graph| {
-        known_values::settle(&mut graph, &contents(name, bytes, wanted.release)?, &[]);
+        known_values::settle(&mut graph, &contents(name, bytes, wanted)?, &[]);
         Ok(graph)
     }))
 }
 
 fn exported(name: &str, archive: &Archive, wanted: &Wanted) -> Result<Graph, Error> {
-    if let Some(method) = wanted.method.as_deref().filter(|method| *method != "forward") {
+    if let Some(method) = wanted.choice.method.as_deref().filter(|method| *method != "forward") {
         let text = format!("error: {name}: an exported program has one graph, not a method `{method}`\n");
         return Err(Error::new(Kind::Misuse, text));
     }
@@ -64,7 +76,7 @@ fn exported(name: &str, archive: &Archive, wanted: &Wanted) -> Result<Graph, Err
 ///
 /// # Errors
 /// A record is damaged, or nothing computes with elements of its type.
-pub fn contents(name: &str, bytes: &[u8], release: Option<Release>) -> Result<BTreeMap<String, IValue>, Error> {
+pub fn contents(name: &str, bytes: &[u8], wanted: &Wanted) -> Result<BTreeMap<String, IValue>, Error> {
     if !looks_like_archive(bytes) {
         return Ok(BTreeMap::new());
     }
@@ -73,7 +85,25 @@ pub fn contents(name: &str, bytes: &[u8], release: Option<Release>) -> Result<BT
         Layout::Exported | Layout::Serialized => {
             jitopt_exported::weights(&archive).map_err(|refusal| unread(refused(name, &refusal)))
         }
-        _ => Reader::of(name, archive, release)?.contents(),
+        _ => Reader::of(name, archive, wanted.release)?.contents(wanted),
+    }
+}
+
+/// The inputs that an archive records for its program: one sample, in the order of the params.
+/// None for other files, and where nothing is recorded.
+///
+/// # Errors
+/// What is recorded is damaged.
+pub fn samples(name: &str, bytes: &[u8], wanted: &Wanted) -> Result<Option<Vec<IValue>>, Error> {
+    if !looks_like_archive(bytes) || wanted.choice.method.as_deref().is_some_and(|method| method != "forward") {
+        return Ok(None);
+    }
+    let mut archive = opened(name, bytes)?;
+    match archive.kind {
+        Layout::Exported | Layout::Serialized => {
+            jitopt_exported::samples(&mut archive).map_err(|refusal| unread(refused(name, &refusal)))
+        }
+        _ => Reader::of(name, archive, wanted.release)?.bundled(),
     }
 }
 
@@ -122,7 +152,7 @@ impl<'a> Reader<'a> {
     }
 
     fn method(&self, wanted: &Wanted) -> Result<MethodName, Error> {
-        let name = wanted.method.as_deref().unwrap_or("forward");
+        let name = wanted.choice.method.as_deref().unwrap_or("forward");
         let own = MethodName { class: self.code.class().to_owned(), name: name.to_owned() };
         if self.code.methods().contains(&own) {
             return Ok(own);
@@ -143,22 +173,55 @@ impl<'a> Reader<'a> {
         let hooks = self.code.run_hooks(&self.archive, &self.module);
         hooks.map_err(|error| unread(format!("error: {}: the archive is refused: {error}\n", self.name)))?;
         let graph = match (wanted.runs, wanted.inline) {
-            (true, _) => self.code.runnable(&method, &self.module),
+            (true, _) => self.code.runnable(&method, self.module_of(wanted)),
             (false, true) => self.code.inlined(&method),
             (false, false) => self.code.graph(&method),
         };
         graph.map_err(|error| not_read(self.name, &error))
     }
 
-    /// What the graph of `forward` reads when it runs. Constants of the archive share their text
+    /// What the graph of a method reads when it runs. Constants of the archive share their text
     /// with their copies in the graph that is made of it, and have the names that it gives them.
-    fn contents(&self) -> Result<BTreeMap<String, IValue>, Error> {
-        let wanted = Wanted { runs: true, ..Wanted::default() };
+    fn contents(&self, wanted: &Wanted) -> Result<BTreeMap<String, IValue>, Error> {
+        let wanted = Wanted { runs: true, ..wanted.clone() };
         let graph = self.graph(&wanted)?;
-        let contents = self.code.contents(&self.archive, &self.module, &graph);
+        let module = self.module_of(&wanted);
+        let contents = self.code.contents(&self.archive, module, &graph);
         let mut contents = contents.map_err(|error| not_read(self.name, &error))?;
+        let flags = contents.iter_mut().filter(|(name, _)| wanted.choice.evaluates && name.ends_with(".training"));
+        flags.for_each(|(_, value)| {
+            if let IValue::Bool(training) = value {
+                *training = false;
+            }
+        });
         contents.extend(self.code.defaults(&self.method(&wanted)?));
         Ok(contents)
+    }
+
+    /// The module that has the method: `encoder` for `encoder.forward`.
+    fn module_of(&self, wanted: &Wanted) -> &StoredValue {
+        let path = wanted.choice.method.as_deref().and_then(|method| method.rsplit_once('.'));
+        let mut module = &self.module;
+        for name in path.map(|(path, _)| path).into_iter().flat_map(|path| path.split('.')) {
+            let found = module.attributes().into_iter().find(|(known, _)| *known == name);
+            module = found.map_or(module, |(_, inner)| inner);
+        }
+        module
+    }
+
+    /// The first of the inputs that `torch.utils.bundled_inputs` stored: what the method that it
+    /// adds returns.
+    fn bundled(&self) -> Result<Option<Vec<IValue>>, Error> {
+        let method = MethodName { class: self.code.class().to_owned(), name: BUNDLED.to_owned() };
+        if !self.code.methods().contains(&method) {
+            return Ok(None);
+        }
+        let samples = self.code.called_without_arguments(&self.archive, &self.module, &method);
+        let first = match samples.map_err(|error| not_read(self.name, &error))? {
+            IValue::List(samples) => samples.borrow().first().cloned(),
+            _ => None,
+        };
+        Ok(first.and_then(|sample| if let IValue::Tuple(inputs) = sample { Some(inputs.to_vec()) } else { None }))
     }
 }
 

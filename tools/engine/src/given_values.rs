@@ -5,6 +5,7 @@ use crate::bindings::Bindable;
 use crate::error::{Error, refuse};
 use crate::named_values::{self, Named};
 use crate::options::RunOptions;
+use crate::program::Program;
 use crate::specializing::near_name;
 use crate::verdicts::summary;
 use jitopt_core::interpreter::description::{self, Described, Description, Source, TensorNote, fitted};
@@ -18,6 +19,7 @@ use jitopt_core::log::did_you_mean;
 use jitopt_core::tensor::Tensor;
 use jitopt_core::tensor::layout::{self, Dims};
 use jitopt_core::types::{Dim, TypeKind};
+use jitopt_judge::sharing::Copier;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -32,11 +34,14 @@ pub(crate) struct Given {
     tensors_in: Option<String>,
     /// The names of the parameters when contents were bound, before passes renamed them.
     names: Vec<String>,
+    /// Inputs that an archive records, in the order of the parameters that are no objects.
+    recorded: Vec<IValue>,
 }
 
 impl Given {
     /// Reads the files that flags name; without flags, the files beside the graph.
-    pub(crate) fn read(args: &RunOptions, graph: &Path, workspace: &Workspace<'_>) -> Result<Given, Error> {
+    pub(crate) fn read(args: &RunOptions, program: &Program, workspace: &Workspace<'_>) -> Result<Given, Error> {
+        let (graph, method) = (program.path.as_path(), program.choice.method.as_deref());
         let mut given = Given::default();
         let beside = |suffix: &str| beside(graph, suffix, workspace).filter(|_| args.values.seed.is_none());
         let whole = graph.with_extension("");
@@ -45,9 +50,12 @@ impl Given {
         if let Some(path) = args.values.args.clone().or_else(|| beside(".json")).or(several) {
             let bytes = workspace.read(&path)?;
             let name = path.display().to_string();
-            let description = match description::part_in(&bytes, &parts(&whole)) {
-                Some(part) => description::parse_part(&bytes, part),
-                None => description::parse(&bytes),
+            let of_method = method.map_or(Ok(None), |method| description::parse_method(&bytes, method));
+            let description = match (of_method, description::part_in(&bytes, &parts(&whole))) {
+                (Err(error), _) => Err(error),
+                (Ok(Some(description)), _) => Ok(description),
+                (Ok(None), Some(part)) => description::parse_part(&bytes, part),
+                (Ok(None), None) => description::parse(&bytes),
             };
             given.description = description.or_else(|error| refuse(format_args!("`{name}`: {error}")))?;
             given.described_in = Some(name);
@@ -61,6 +69,36 @@ impl Given {
             given.tensors_in = Some(path.display().to_string());
         }
         Ok(given)
+    }
+
+    /// Whether a tensor belongs to another method that the description describes.
+    fn is_of_another_method(&self, tensor: &str) -> bool {
+        let method = tensor.split_once('.').map_or(tensor.trim_end_matches(|c: char| c.is_ascii_digit()), |(m, _)| m);
+        self.description.methods.iter().any(|other| other == method)
+    }
+
+    /// Takes the inputs that an archive records where none are given.
+    pub(crate) fn or_recorded(
+        mut self,
+        args: &RunOptions,
+        graph: &Graph,
+        recorded: impl FnOnce() -> Result<Option<Vec<IValue>>, Error>,
+        workspace: &mut Workspace<'_>,
+    ) -> Result<Given, Error> {
+        let is_given = self.described_in.is_some() || self.tensors_in.is_some() || args.values.seed.is_some();
+        if is_given {
+            return Ok(self);
+        }
+        let Some(recorded) = recorded()? else { return Ok(self) };
+        let places = places(graph, usize::MAX);
+        if places.len() == recorded.len() {
+            workspace.note("inputs are those that the archive records");
+            self.recorded = recorded;
+        } else {
+            let (wanted, found) = (places.len(), recorded.len());
+            workspace.note(format!("the archive records {found} inputs, its graph takes {wanted}: they are not used"));
+        }
+        Ok(self)
     }
 
     /// Remembers the parameter names of `graph`: contents are bound by them before passes transform
@@ -234,11 +272,20 @@ pub(crate) fn inputs(
             .or_else(|error| refuse(in_file(given, &format!("%{name}: {error}"))))?;
         inputs[*i] = Some(value);
     }
-    if let Some(lost) = source.unused().first() {
+    if let Some(lost) = source.unused().iter().find(|lost| !given.is_of_another_method(lost)) {
         let file = given.tensors_in.as_deref().unwrap_or_default();
         let names = described.iter().map(|(_, key, _)| key.as_str());
         let near = did_you_mean(lost, names).map_or(String::new(), |near| format!("; did you mean `{near}`?"));
         return refuse(format_args!("`{file}`: tensor `{lost}` is not an input of the graph{near}"));
+    }
+    if described.is_empty() && !given.recorded.is_empty() {
+        for (i, value) in places(graph, usize::MAX).into_iter().zip(&given.recorded) {
+            // A run may write to its inputs.
+            let value = Copier::new(env.precision).copy(value);
+            let name = graph.name(params[i]);
+            let fits = fitted(value, graph.ty(params[i]));
+            inputs[i] = Some(fits.or_else(|error| refuse(format_args!("recorded input %{name}: {error}")))?);
+        }
     }
     for (i, &param) in params.iter().enumerate() {
         let name = given.name(graph, i, param);

@@ -25,7 +25,6 @@ use jitopt_judge::verdict::Policy;
 use jitopt_passes::REGISTRY;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -259,15 +258,17 @@ impl Trial {
         if args.other_torch.is_some() {
             return refuse("--torch: two releases are compared by `jitopt validate` of one file or of two");
         }
-        Trial::with(graph, args, (&program.path, program.contents(args.torch)?), workspace)
+        let recorded = || program.samples(args.torch);
+        Trial::with(graph, args, (program, program.contents(args.torch)?), recorded, workspace)
     }
 
     /// The same with contents that the text of the graph omits; inputs are looked for next to
-    /// `path`.
+    /// the file.
     pub(crate) fn with(
         graph: Graph,
         args: &JudgeOptions,
-        (path, contents): (&Path, BTreeMap<String, IValue>),
+        (program, contents): (&Program, BTreeMap<String, IValue>),
+        recorded: impl FnOnce() -> Result<Option<Vec<IValue>>, Error>,
         workspace: &mut Workspace<'_>,
     ) -> Result<Trial, Error> {
         let run = as_run(args);
@@ -278,14 +279,20 @@ impl Trial {
         let env = settings.environment(Precision::Typed, &mut Copier::default());
         settings.bindings = bindings(&run, &graph, &env, contents, workspace)?;
         let mut trial = Trial { as_read: graph.clone(), graph, settings, samples: Vec::new(), policy };
-        trial.given(&run, path, workspace)?;
-        trial.generated(args, &run, path, workspace)?;
+        trial.given(&run, program, recorded, workspace)?;
+        trial.generated(args, &run, program, workspace)?;
         Ok(trial)
     }
 
-    /// The inputs from files beside the graph, or from flags.
-    fn given(&mut self, run: &RunOptions, path: &Path, workspace: &mut Workspace<'_>) -> Result<(), Error> {
-        let given = Given::read(run, path, workspace)?;
+    /// The inputs from files beside the graph, or from flags, or those that an archive records.
+    fn given(
+        &mut self,
+        run: &RunOptions,
+        program: &Program,
+        recorded: impl FnOnce() -> Result<Option<Vec<IValue>>, Error>,
+        workspace: &mut Workspace<'_>,
+    ) -> Result<(), Error> {
+        let given = Given::read(run, program, workspace)?.or_recorded(run, &self.graph, recorded, workspace)?;
         let env = self.settings.environment(Precision::Typed, &mut Copier::default());
         let inputs = given_values::inputs(run, &self.graph, &given, &env)?;
         if inputs.iter().all(Option::is_some) {
@@ -302,10 +309,10 @@ impl Trial {
         &mut self,
         args: &JudgeOptions,
         run: &RunOptions,
-        path: &Path,
+        program: &Program,
         workspace: &mut Workspace<'_>,
     ) -> Result<(), Error> {
-        let given = Given::read(run, path, workspace)?;
+        let given = Given::read(run, program, workspace)?;
         let n = self.graph.params(self.graph.root()).len();
         let shapes = given_values::shapes(run, &self.graph, &self.settings.callees, &vec![None; n])?;
         // Without parameters there is one run, with generated contents.

@@ -344,7 +344,8 @@ pub(crate) fn inputs(
     graph: &Graph,
     workspace: &mut Workspace<'_>,
 ) -> Result<(Vec<IValue>, BTreeMap<String, IValue>), Error> {
-    let given = Given::read(run, &program.path, workspace)?;
+    let recorded = || program.samples(run.semantics.torch);
+    let given = Given::read(run, program, workspace)?.or_recorded(run, graph, recorded, workspace)?;
     let mut env = environment(run, graph, workspace)?;
     env.bindings = bindings(run, graph, &env, program.contents(run.semantics.torch)?, workspace)?.into();
     let mut inputs = given_values::inputs(run, graph, &given, &env)?;

@@ -1,7 +1,7 @@
 //! A graph as text or in an archive, and the file that it is from.
 
 use crate::Workspace;
-use crate::archives;
+use crate::archives::{self, Choice};
 use crate::error::{Error, Kind};
 use crate::known_values;
 use crate::reporting;
@@ -21,6 +21,8 @@ pub struct Program {
     pub path: PathBuf,
     /// The text, or the bytes of an archive.
     pub text: Vec<u8>,
+    /// What is read of an archive.
+    pub choice: Choice,
 }
 
 impl Program {
@@ -29,12 +31,12 @@ impl Program {
     /// # Errors
     /// The file cannot be read.
     pub fn read(path: &Path, workspace: &Workspace<'_>) -> Result<Program, Error> {
-        Ok(Program { path: path.to_owned(), text: workspace.read(path)? })
+        Ok(Program { path: path.to_owned(), text: workspace.read(path)?, choice: Choice::default() })
     }
 
     /// A text that is in no file.
     pub fn of_text(text: &str) -> Program {
-        Program { path: PathBuf::from("-"), text: text.as_bytes().to_vec() }
+        Program { path: PathBuf::from("-"), text: text.as_bytes().to_vec(), choice: Choice::default() }
     }
 
     /// The name in messages.
@@ -49,8 +51,7 @@ impl Program {
     /// The text does not parse, or the graph has structural errors: nothing can run it.
     pub fn graph(&self, release: Option<Release>, workspace: &mut Workspace<'_>) -> Result<Graph, Error> {
         let (name, text) = (self.name(), &self.text);
-        let wanted = archives::Wanted { runs: true, release, ..archives::Wanted::default() };
-        if let Some(graph) = archives::graph(&name, text, &wanted) {
+        if let Some(graph) = archives::graph(&name, text, &self.wanted(release)) {
             return self.sound(graph?);
         }
         let parsed = parse(text, ParseOptions { release }).map_err(|diagnostics| {
@@ -95,7 +96,19 @@ impl Program {
     /// # Errors
     /// A record of the archive is damaged, or nothing computes with its elements.
     pub fn contents(&self, release: Option<Release>) -> Result<BTreeMap<String, IValue>, Error> {
-        archives::contents(&self.name(), &self.text, release)
+        archives::contents(&self.name(), &self.text, &self.wanted(release))
+    }
+
+    /// The inputs that an archive records, in the order of the params of its graph.
+    ///
+    /// # Errors
+    /// A record of the archive is damaged.
+    pub(crate) fn samples(&self, release: Option<Release>) -> Result<Option<Vec<IValue>>, Error> {
+        archives::samples(&self.name(), &self.text, &self.wanted(release))
+    }
+
+    fn wanted(&self, release: Option<Release>) -> archives::Wanted {
+        archives::Wanted { choice: self.choice.clone(), inline: false, runs: true, release }
     }
 
     /// [`Program::graph`] with the warnings of the verifier: a call that fits no overload runs, by

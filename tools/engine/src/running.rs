@@ -68,7 +68,9 @@ impl<'o> Run<'o> {
     /// The text is not a valid graph, a file cannot be read, or options do not fit the graph.
     pub fn read(options: &'o RunOptions, program: &Program, workspace: &mut Workspace<'_>) -> Result<Run<'o>, Error> {
         let graph = program.graph_to_run(options.semantics.torch, workspace)?;
-        let given = Given::read(options, &program.path, workspace)?.bound_for(&graph);
+        let given = Given::read(options, program, workspace)?.bound_for(&graph);
+        let recorded = || program.samples(options.semantics.torch);
+        let given = given.or_recorded(options, &graph, recorded, workspace)?;
         let mut env = environment(options, &graph, workspace)?;
         env.bindings = bindings(options, &graph, &env, program.contents(options.semantics.torch)?, workspace)?.into();
         let time = options.checks.timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());

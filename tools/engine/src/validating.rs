@@ -110,7 +110,11 @@ impl<'o> Comparison<'o> {
             moved_weights::adopt_sizes(&mut graph, other);
         }
         let as_read = graph_as_read.unwrap_or_else(|| graph.clone());
-        let mut trial = Trial::with(graph, options, (&program.path, contents), workspace)?;
+        let recorded = || match (program.samples(options.torch)?, against.other) {
+            (None, Some(other)) => other.samples(options.second_torch()),
+            (own, _) => Ok(own),
+        };
+        let mut trial = Trial::with(graph, options, (program, contents), recorded, workspace)?;
         if !own.is_empty() && !theirs.is_empty() {
             files.weights = moved_weights::weights(&own, &theirs);
             let mut bindings = trial.settings.bindings.clone();

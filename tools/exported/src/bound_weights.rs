@@ -1,7 +1,7 @@
 //! The weights of a program as contents of its graph.
 
 use crate::{MODULE, Result, refuse, shown};
-use jitopt_archive::{Archive, NamedTensor, StoredTensor};
+use jitopt_archive::{Archive, NamedTensor, StoredTensor, StoredValue};
 use jitopt_core::interpreter::IValue;
 use jitopt_core::interpreter::files::tensor_of_bytes;
 use jitopt_core::tensor::{DType, Tensor};
@@ -24,6 +24,49 @@ pub fn weights(archive: &Archive) -> Result<BTreeMap<String, IValue>> {
         contents.insert(format!("{MODULE}.{name}"), IValue::Tensor(bound));
     }
     Ok(contents)
+}
+
+/// The inputs that the program records, one for each param: containers are taken apart. Nothing
+/// where none are recorded, or where an input is no value here.
+///
+/// # Errors
+/// A record is damaged.
+pub fn samples(archive: &mut Archive) -> Result<Option<Vec<IValue>>> {
+    let Some(recorded) = archive.sample_inputs()? else { return Ok(None) };
+    let (mut storages, mut leaves) = (HashMap::new(), Vec::new());
+    let are_values = collect_leaves(archive, &recorded, &mut storages, &mut leaves)?;
+    Ok(are_values.then_some(leaves))
+}
+
+/// Adds the leaves of a value, and returns whether all of them are values. The depth is bounded by
+/// that of the pickle.
+fn collect_leaves(
+    archive: &Archive,
+    value: &StoredValue,
+    storages: &mut HashMap<(usize, DType), Tensor>,
+    leaves: &mut Vec<IValue>,
+) -> Result<bool> {
+    let mut all = |values: &mut dyn Iterator<Item = &StoredValue>| {
+        for value in values {
+            if !collect_leaves(archive, value, storages, leaves)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    };
+    let leaf = match value {
+        StoredValue::Tuple(items) | StoredValue::List(items) => return all(&mut items.iter()),
+        StoredValue::Dict(entries) => return all(&mut entries.iter().map(|(_, value)| value)),
+        StoredValue::None => IValue::None,
+        StoredValue::Bool(value) => IValue::Bool(*value),
+        StoredValue::Int(value) => IValue::Int(*value),
+        StoredValue::Float(value) => IValue::Float(*value),
+        StoredValue::Text(text) => IValue::Str(text.as_str().into()),
+        StoredValue::Tensor(tensor) => IValue::Tensor(read(archive, tensor, storages)?),
+        _ => return Ok(false),
+    };
+    leaves.push(leaf);
+    Ok(true)
 }
 
 /// A view of its storage, which is read once.

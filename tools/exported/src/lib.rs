@@ -34,7 +34,7 @@ mod stand_ins;
 mod symbolic_numbers;
 mod value_metadata;
 
-pub use bound_weights::weights;
+pub use bound_weights::{samples, weights};
 use graph_writer::Writer;
 use jitopt_archive::{Archive, Json, Refusal};
 use jitopt_core::analysis::inference::contradicts;

@@ -32,6 +32,7 @@ pub fn run(argv: &[String], stdin: &[u8], folder: &Path) -> Ended {
             env: BTreeMap::new(),
             cwd: folder.to_owned(),
             colour: false,
+            chosen: jitopt_driver::Choice::default(),
             failed_write: None,
         };
         jitopt_driver::run(argv, &mut world)
@@ -52,6 +53,7 @@ pub fn output(words: &[&str]) -> Vec<u8> {
         env: BTreeMap::new(),
         cwd: std::path::PathBuf::new(),
         colour: false,
+        chosen: jitopt_driver::Choice::default(),
         failed_write: None,
     };
     let argv: Vec<String> = ["jitopt"].iter().chain(words).map(|word| (*word).to_owned()).collect();

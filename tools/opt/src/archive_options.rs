@@ -1,15 +1,11 @@
 //! Options for archives where a graph is read.
 
 use clap::Args;
-use jitopt_core::interpreter::Release;
-use jitopt_engine::archives::Wanted;
+use jitopt_engine::archives::Choice;
 
+/// What the main job reads of an archive.
 #[derive(Debug, Args)]
 pub(crate) struct ArchiveArgs {
-    /// Method of an archive whose graph is read: `encode`, or `encoder.forward` of a module in it
-    /// [default: forward]
-    #[arg(long, value_name = "NAME", require_equals = true)]
-    pub(crate) method: Option<String>,
     /// List the methods of archives
     #[arg(long)]
     pub(crate) list: bool,
@@ -18,8 +14,26 @@ pub(crate) struct ArchiveArgs {
     pub(crate) inline: bool,
 }
 
-impl ArchiveArgs {
-    pub(crate) fn wanted(&self, release: Option<Release>) -> Wanted {
-        Wanted { method: self.method.clone(), inline: self.inline, runs: false, release }
+/// What every command that reads graphs reads of an archive.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Archives")]
+pub(crate) struct ChoiceArgs {
+    /// Method of an archive whose graph is read: `encode`, or `encoder.forward` of a module in it
+    /// [default: forward]
+    #[arg(long, value_name = "NAME", require_equals = true, global = true)]
+    pub(crate) method: Option<String>,
+    /// Run an archive in evaluation mode, as after `.eval()`, whatever mode it was saved in
+    #[arg(long, global = true)]
+    pub(crate) eval: bool,
+}
+
+impl ChoiceArgs {
+    pub(crate) fn choice(&self) -> Choice {
+        Choice { method: self.method.clone(), evaluates: self.eval }
+    }
+
+    /// The flag that is given, if one is.
+    pub(crate) fn given(&self) -> Option<&'static str> {
+        if self.method.is_some() { Some("--method") } else { self.eval.then_some("--eval") }
     }
 }

@@ -40,6 +40,8 @@ pub(crate) struct Cli {
     pub(crate) files: Vec<PathBuf>,
 
     #[command(flatten)]
+    pub(crate) choice: crate::archive_options::ChoiceArgs,
+    #[command(flatten)]
     pub(crate) input: InputArgs,
     #[command(flatten)]
     pub(crate) pipeline: PipelineArgs,
@@ -134,6 +136,26 @@ pub(crate) enum Command {
     Filecheck(FilecheckArgs),
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
+}
+
+impl Command {
+    /// Whether it takes graphs, which may be those of archives.
+    pub(crate) fn reads_graphs(&self) -> bool {
+        use Command::{Bench, Bisect, Diff, Explain, Lint, Profile, Reduce, Run, Tune, Validate};
+        matches!(
+            self,
+            Run(_)
+                | Profile(_)
+                | Validate(_)
+                | Bisect(_)
+                | Reduce(_)
+                | Diff(_)
+                | Lint(_)
+                | Explain(_)
+                | Bench(_)
+                | Tune(_)
+        )
+    }
 }
 
 #[derive(Debug, Args)]
@@ -332,6 +354,8 @@ pub(crate) struct RunArgs {
     /// Number of files run in parallel
     #[arg(short, long, value_name = "N", default_value_t = 1)]
     pub(crate) jobs: usize,
+    #[command(flatten)]
+    pub(crate) shard: ShardArg,
     /// Of several graphs, write the outputs of each into this folder, as NAME.outputs.safetensors
     #[arg(long, value_name = "DIR", conflicts_with = "outputs")]
     pub(crate) output_dir: Option<PathBuf>,

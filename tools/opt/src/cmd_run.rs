@@ -23,7 +23,9 @@ pub(crate) fn run(args: &RunArgs, world: &mut World<'_>) -> i32 {
     }
     match refuse_shared_files(args) {
         Ok(()) if args.files.len() == 1 => run_alone(&alone(args, &args.files[0]), world),
-        Ok(()) => several::each(&args.files, args.jobs, world, |file, world| run_alone(&alone(args, file), world)),
+        Ok(()) => several::each(&args.shard.of(&args.files), args.jobs, world, |file, world| {
+            run_alone(&alone(args, file), world)
+        }),
         Err(error) => exit::failed(&error, world),
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::arguments::TestArgs;
 use crate::progress::Progress;
-use crate::{World, exit};
+use crate::{Choice, World, exit};
 use jitopt_lit::{Commands, Config, Io, Test, discover, run_all};
 use std::sync::Mutex;
 
@@ -21,6 +21,7 @@ impl Commands for ToolCommands {
             env: io.env.clone(),
             cwd: io.cwd.to_owned(),
             colour: false,
+            chosen: Choice::default(),
             failed_write: None,
         };
         Some(crate::run(argv, &mut world))

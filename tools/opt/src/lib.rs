@@ -43,6 +43,7 @@ pub use cmd_test::ToolCommands;
 
 use arguments::{Cli, Command};
 use clap::{CommandFactory, FromArgMatches};
+pub use jitopt_engine::archives::Choice;
 use jitopt_engine::{Workspace, panics, stack};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -62,6 +63,8 @@ pub struct World<'a> {
     pub cwd: PathBuf,
     /// Whether `--color=auto` enables colours.
     pub colour: bool,
+    /// What is read of archives.
+    pub chosen: Choice,
     /// The first error of writing to `stdout`; it decides the exit code.
     pub failed_write: Option<std::io::Error>,
 }
@@ -137,6 +140,15 @@ fn dispatch(argv: &[String], world: &mut World<'_>) -> i32 {
         Err(error) => return usage(&error, world),
     };
     world.colour = cli.colours(world);
+    world.chosen = cli.choice.choice();
+    if let Some(flag) = cli.choice.given().filter(|_| cli.command.as_ref().is_some_and(|c| !c.reads_graphs())) {
+        world.say(&format!("error: {flag}: this command reads no graph of an archive"));
+        return exit::USAGE;
+    }
+    if cli.command.is_none() && cli.choice.eval && cli.pipeline.validate.is_none() {
+        world.say("error: --eval: nothing runs; add --validate, or use `jitopt run`");
+        return exit::USAGE;
+    }
     let declared = match declarations::read(&cli.declared, world) {
         Ok(declared) => declared,
         Err(error) => return exit::failed(&error, world),
@@ -208,6 +220,7 @@ mod tests {
             env: BTreeMap::new(),
             cwd: PathBuf::new(),
             colour: false,
+            chosen: Choice::default(),
             failed_write: None,
         };
         let argv: Vec<String> = line.split(' ').map(str::to_owned).collect();

@@ -1,6 +1,6 @@
 //! `jitopt`: the pass toolkit for the TorchScript textual IR.
 
-use jitopt_driver::World;
+use jitopt_driver::{Choice, World};
 use std::io::{IsTerminal, Read, Write};
 use std::process::ExitCode;
 
@@ -31,6 +31,7 @@ fn main() -> ExitCode {
                 .collect(),
             cwd: std::path::PathBuf::new(),
             colour: std::io::stderr().is_terminal(),
+            chosen: Choice::default(),
             failed_write: None,
         };
         let argv: Vec<String> = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect();

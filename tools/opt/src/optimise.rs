@@ -17,6 +17,7 @@ use jitopt_core::text::extract::looks_like_log;
 use jitopt_core::text::{ParseOptions, PrintOptions, parse, parse_all_graphs, print, print_with_notes};
 use jitopt_core::translation::translate;
 use jitopt_core::verify;
+use jitopt_engine::archives::Wanted;
 use jitopt_engine::judging::{self, Trial, named};
 use jitopt_engine::observing::{Changed, Timer, TreeWriter, VerifyEach, Watcher};
 use jitopt_engine::{Caching, Callees, Calls, EachPass, Error, GateOptions, Page, Program, Specialization, Workspace};
@@ -34,6 +35,8 @@ pub(crate) struct Plan {
     pub(crate) pipeline: Pipeline,
     pipeline_text: String,
     parse: ParseOptions,
+    /// What is read of archives.
+    wanted: Wanted,
     print: PrintOptions,
     gate: Gate,
     callees: Callees,
@@ -151,6 +154,12 @@ impl Plan {
                 canonical: cli.output.canonical,
                 type_verbosity: type_verbosity(cli, world)?,
                 no_comments: false,
+            },
+            wanted: Wanted {
+                choice: world.chosen.clone(),
+                inline: cli.input.archive.inline,
+                runs: false,
+                release: cli.input.torch,
             },
             caching: caching::requested(cli, &pipeline, &log, &callees, world)?,
             callees,
@@ -345,15 +354,14 @@ fn graphs_of_file(cli: &Cli, plan: &Plan, name: &str, text: &[u8]) -> Outcome {
     if cli.input.archive.list {
         return listed(name, text);
     }
-    let wanted = cli.input.archive.wanted(cli.input.torch);
     // Only this pipeline asks for the weights: others show the graph as PyTorch has it.
     let graph = match plan.pipeline_text.contains("@inference") {
-        true => archives::graph_with_weights(name, text, &wanted),
-        false => archives::graph(name, text, &wanted),
+        true => archives::graph_with_weights(name, text, &plan.wanted),
+        false => archives::graph(name, text, &plan.wanted),
     };
     if let Some(graph) = graph {
         match graph {
-            Ok(graph) => one_graph(cli, plan, name, graph, &mut outcome),
+            Ok(graph) => one_graph(cli, plan, (name, text), graph, &mut outcome),
             Err(error) => outcome.fail(exit::of_kind(error.kind), error.message.trim_end()),
         }
         return outcome;
@@ -375,7 +383,7 @@ fn graphs_of_file(cli: &Cli, plan: &Plan, name: &str, text: &[u8]) -> Outcome {
     for parsed in parsed {
         let warnings = reporting::render(name, text, &parsed.warnings, plan.colour);
         outcome.stderr.extend(warnings.as_bytes());
-        one_graph(cli, plan, name, parsed.graph, &mut outcome);
+        one_graph(cli, plan, (name, text), parsed.graph, &mut outcome);
     }
     outcome
 }
@@ -391,7 +399,9 @@ fn listed(name: &str, bytes: &[u8]) -> Outcome {
     outcome
 }
 
-fn one_graph(cli: &Cli, plan: &Plan, name: &str, mut graph: Graph, outcome: &mut Outcome) {
+/// A graph of a file: its name, and its text or the bytes of an archive.
+fn one_graph(cli: &Cli, plan: &Plan, file: (&str, &[u8]), mut graph: Graph, outcome: &mut Outcome) {
+    let name = file.0;
     outcome.graphs += 1;
     if !cli.input.no_verify && !verified(name, &graph, is_before_ssa_legal(cli, plan), outcome) {
         return;
@@ -405,7 +415,7 @@ fn one_graph(cli: &Cli, plan: &Plan, name: &str, mut graph: Graph, outcome: &mut
     if !plan.callees.is_empty() {
         outcome.calls.get_or_insert_default().add(&graph);
     }
-    if !transform(cli, plan, name, &mut graph, outcome) {
+    if !transform(cli, plan, file, &mut graph, outcome) {
         return;
     }
     if cli.output.print_as.is_some_and(|to| !translated(name, &mut graph, to, outcome)) {
@@ -512,7 +522,8 @@ fn translated(name: &str, graph: &mut Graph, to: Release, outcome: &mut Outcome)
     !report.has_errors()
 }
 
-fn transform(cli: &Cli, plan: &Plan, name: &str, graph: &mut Graph, outcome: &mut Outcome) -> bool {
+fn transform(cli: &Cli, plan: &Plan, file: (&str, &[u8]), graph: &mut Graph, outcome: &mut Outcome) -> bool {
+    let name = file.0;
     if let Some(caching) = &plan.caching {
         let (mut session, result) = caching::transform(caching, cli, plan, name, graph, outcome);
         // Cached results have no notes, and hits and misses must print the same.
@@ -538,7 +549,7 @@ fn transform(cli: &Cli, plan: &Plan, name: &str, graph: &mut Graph, outcome: &mu
     if !cli.pipeline.no_verify_each && !cli.input.no_verify {
         observers.push(&mut verifier);
     }
-    let judge = match Validation::of(cli, plan, name, graph, outcome) {
+    let judge = match Validation::of(cli, plan, file, graph, outcome) {
         Ok(judge) => judge,
         Err(error) => {
             outcome.fail(exit::of_kind(error.kind), &exit::text(&error));
@@ -597,7 +608,7 @@ impl Validation {
     fn of(
         cli: &Cli,
         plan: &Plan,
-        name: &str,
+        (name, text): (&str, &[u8]),
         graph: &Graph,
         outcome: &mut Outcome,
     ) -> Result<Option<Validation>, Error> {
@@ -620,8 +631,7 @@ impl Validation {
         let env = BTreeMap::new();
         let mut workspace = Workspace::new(&folder, &env, |note| outcome.say(&note.to_string()));
         // The weights of an archive come with its graph.
-        let unread = Program { path: PathBuf::from(path), text: Vec::new() };
-        let program = Program::read(Path::new(path), &workspace).unwrap_or(unread);
+        let program = Program { path: PathBuf::from(path), text: text.to_vec(), choice: plan.wanted.choice.clone() };
         let trial = Trial::of(graph.clone(), &args.options(), &program, &mut workspace)?;
         drop(workspace);
         let reference = Reference::new(&trial.graph, trial.settings, trial.policy, trial.samples);

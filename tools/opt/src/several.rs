@@ -5,6 +5,7 @@ use crate::progress::Progress;
 use crate::{World, batch, exit};
 use clap::Args;
 use jitopt_core::ops::declared::Declared;
+use jitopt_engine::archives::Choice;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -64,6 +65,7 @@ struct Outside {
     env: BTreeMap<String, String>,
     cwd: PathBuf,
     colour: bool,
+    chosen: Choice,
 }
 
 /// Calls `work` on every file, `jobs` at once. Returns the first exit code that is not 0.
@@ -73,7 +75,8 @@ pub(crate) fn each(
     world: &mut World<'_>,
     work: impl Fn(&Path, &mut World<'_>) -> i32 + Sync,
 ) -> i32 {
-    let outside = Outside { env: world.env.clone(), cwd: world.cwd.clone(), colour: world.colour };
+    let outside =
+        Outside { env: world.env.clone(), cwd: world.cwd.clone(), colour: world.colour, chosen: world.chosen.clone() };
     let (declared, progress) = (Declared::current(), Mutex::new(Progress::new(world)));
     let finished = AtomicUsize::new(0);
     let job = |file: &PathBuf| {
@@ -112,6 +115,7 @@ fn alone(outside: &Outside, work: impl FnOnce(&mut World<'_>) -> i32) -> Done {
         env: outside.env.clone(),
         cwd: outside.cwd.clone(),
         colour: outside.colour,
+        chosen: outside.chosen.clone(),
         failed_write: None,
     };
     let code = work(&mut world);

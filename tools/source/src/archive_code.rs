@@ -12,6 +12,7 @@ use jitopt_core::ir::{Attribute, Dialect, Graph, Node, Releases};
 use jitopt_core::symbol::attr;
 use jitopt_core::tensor::Tensor;
 use jitopt_core::types::Type;
+use jitopt_core::types::era::Era;
 use jitopt_core::types::release::Release;
 use jitopt_core::types::spelling::Spelling;
 use std::cell::Cell;
@@ -199,6 +200,11 @@ impl ArchiveCode {
         graph.set_release(release);
         let spelling = Spelling { old_none: release < Release(1, 9), ..Spelling::default() };
         graph.dialect = Dialect { spelling, releases: Releases { oldest: release, newest: release } };
+    }
+
+    /// Whether None has the type that is wanted, `Tensor?`: up to 1.4.
+    pub(crate) fn types_none(&self) -> bool {
+        self.release.era() == Era::V1_3
     }
 
     /// `annotate(List[int], [])` instead of `[]`.

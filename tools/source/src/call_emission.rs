@@ -12,7 +12,6 @@ use jitopt_core::ir::{Attribute, Value, ValueMap};
 use jitopt_core::ops;
 use jitopt_core::ops::schema::Formal;
 use jitopt_core::symbol::{Symbol, attr, prim};
-use jitopt_core::types::era::Era;
 use jitopt_core::types::{Simple, Type, TypeKind};
 
 /// The values of positional and of named arguments.
@@ -117,9 +116,14 @@ impl<'c> Emitter<'c> {
 
     fn operands(&mut self, choice: &Choice, arguments: &[Value], at: usize) -> Result<Vec<Value>> {
         let mut inputs = Vec::new();
-        for operand in &choice.operands {
+        for (place, operand) in choice.operands.iter().enumerate() {
             inputs.push(match operand {
-                Operand::Given(number) => arguments[*number],
+                Operand::Given(number) => match choice.schema.formals.get(place) {
+                    Some(formal) if self.graph.ty(arguments[*number]) == Type::none() => {
+                        self.converted(arguments[*number], formal.ty, at).unwrap_or(arguments[*number])
+                    }
+                    _ => arguments[*number],
+                },
                 Operand::Converted(number, kind) => {
                     let ty = match *kind {
                         "aten::IntImplicit" => Type::int(),
@@ -142,7 +146,7 @@ impl<'c> Emitter<'c> {
         let unknown = || fail(format!("the default `{text}` of `{}` is not read", formal.name));
         match text {
             // Up to 1.4 None has the type that is wanted.
-            "None" if self.code.release.era() == Era::V1_3 => return Ok(self.constant(None, formal.ty, at)),
+            "None" if self.code.types_none() => return Ok(self.constant(None, formal.ty, at)),
             "None" => return Ok(self.none(at)),
             "True" | "False" => return Ok(self.truth(text == "True", at)),
             _ => {}

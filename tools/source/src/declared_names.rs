@@ -66,7 +66,8 @@ impl Declarations {
 
     /// Adds a module of 1.0 to 1.2, whose methods are the functions of a file.
     pub(crate) fn add_module(&mut self, class: &LegacyClass, code: Option<CodeFile>) -> Result<()> {
-        let fields = class.fields.iter().map(|(name, ty)| format!("  {name} : {ty}\n"));
+        // Names may be numbers: they are put in afterwards.
+        let fields = class.fields.iter().enumerate().map(|(number, (_, ty))| format!("  f{number} : {ty}\n"));
         let text = format!("class M(Module):\n{}", fields.collect::<String>());
         let header = Rc::new(Record::new(format!("model.json, module {}", class.name), text, Vec::new()));
         let mut def = match parse(&header)?.pop() {
@@ -74,6 +75,11 @@ impl Declarations {
             _ => return fail(format!("the module `{}` is no class", class.name)),
         };
         def.name.clone_from(&class.name);
+        def.fields.iter_mut().zip(&class.fields).for_each(|(field, (name, _))| field.name.clone_from(name));
+        def.fields.extend(class.modules.iter().map(|(name, class)| {
+            let declared = Some(Expr { at: 0, kind: ExprKind::Name(class.clone()) });
+            Field { at: 0, name: name.clone(), declared, value: None }
+        }));
         let mut record = header;
         if let Some(code) = code {
             let text = String::from_utf8(code.content).map_err(|_| SourceError::new("code is not UTF-8"))?;

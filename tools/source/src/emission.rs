@@ -342,6 +342,9 @@ impl<'c> Emitter<'c> {
     /// A value where another type is wanted: a tensor may be read as a number.
     pub(crate) fn converted(&mut self, value: Value, wanted: Type, at: usize) -> Result<Value> {
         let given = self.graph.ty(value);
+        if self.code.types_none() && given == Type::none() && matches!(wanted.kind(), TypeKind::Optional(_)) {
+            return Ok(self.constant(None, wanted, at));
+        }
         if given.is_subtype_of(wanted) || given.erased().is_subtype_of(wanted) {
             return Ok(value);
         }

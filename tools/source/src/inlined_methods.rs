@@ -10,6 +10,7 @@ use jitopt_core::interpreter::IValue;
 use jitopt_core::ir::{Attribute, Graph, Node, Value};
 use jitopt_core::pass::{self, Pipeline, Session};
 use jitopt_core::symbol::{Symbol, attr, prim};
+use jitopt_core::types::release::Release;
 use jitopt_core::types::{Type, TypeKind};
 use jitopt_passes::REGISTRY;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -21,6 +22,8 @@ const DEEPEST: usize = 100;
 
 /// What PyTorch does to a graph before it is inlined: `preoptimizeGraph`.
 const PREPARATION: &str = "inline,peephole,constant-propagation{immutable-only},constant-pooling";
+/// The same up to 1.5.
+const OLD_PREPARATION: &str = "inline";
 
 /// Graphs that are called, by qualified names.
 #[derive(Default)]
@@ -81,7 +84,8 @@ impl ArchiveCode {
             }
             let mut callee = self.emitted(&method, true)?;
             self.prepare_callees(&callee, callees, depth + 1)?;
-            run(&mut callee, PREPARATION, callees)?;
+            let preparation = if self.release < Release(1, 6) { OLD_PREPARATION } else { PREPARATION };
+            run(&mut callee, preparation, callees)?;
             callees.prepared.insert(name, callee);
         }
         Ok(())

@@ -115,6 +115,32 @@ impl ArchiveCode {
         Ok(object)
     }
 
+    /// What a method of the module without arguments returns: it runs as load hooks do.
+    ///
+    /// # Errors
+    /// As of [`ArchiveCode::run_hooks`].
+    pub fn called_without_arguments(
+        &self,
+        archive: &Archive,
+        module: &StoredValue,
+        method: &MethodName,
+    ) -> Result<IValue> {
+        let in_method =
+            |error: SourceError| SourceError { reason: format!("`{}` {}", method.name, error.reason), ..error };
+        let graph = self.untidied(method, true)?;
+        let callees = self.callees_of(&graph)?;
+        std::iter::once(&graph).chain(callees.values()).try_for_each(refuse_touches).map_err(in_method)?;
+        let object = crate::stored_ivalues::Values::of_module(archive, self).value(module)?;
+        let mut meter = HookMeter::for_state(&object);
+        let mut environment = Environment::default();
+        environment.callees = Rc::new(callees);
+        environment.max_steps = Some(MOST_STEPS);
+        environment.release = Some(self.release);
+        let ran = Machine::new(&graph, &environment).watched(&mut meter).run(vec![object]);
+        let mut results = ran.map_err(|stop| in_method(SourceError::new(why(&stop))))?;
+        results.pop().map_or_else(|| fail("a method returns nothing").map_err(in_method), Ok)
+    }
+
     /// The graphs of all that a graph calls, by qualified names.
     fn callees_of(&self, graph: &Graph) -> Result<BTreeMap<String, Graph>> {
         let mut graphs = BTreeMap::new();

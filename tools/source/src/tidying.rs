@@ -4,11 +4,14 @@ use crate::source_error::{Result, SourceError};
 use jitopt_core::ir::{Block, Graph, Node, Value};
 use jitopt_core::pass::{self, Pipeline, Session};
 use jitopt_core::symbol::prim;
+use jitopt_core::types::release::Release;
 use jitopt_passes::REGISTRY;
 use std::cmp::Ordering;
 
 /// The passes of `runCleanupPasses` in `ir_emitter.cpp`.
 const PASSES: &str = "lower-simple-tuples,constant-propagation{immutable-only},constant-pooling";
+/// The same in `compiler.cpp` of 1.2.
+const OLD_PASSES: &str = "lower-simple-tuples,constant-pooling";
 
 /// What makes values of variables.
 const SSA: &str = "convert-to-ssa,exit-transforms";
@@ -20,7 +23,8 @@ pub(crate) fn make_ssa(graph: &mut Graph) -> Result<()> {
 
 /// Makes of an emitted graph what PyTorch prints.
 pub(crate) fn tidy(mut graph: Graph) -> Result<Graph> {
-    run(&mut graph, PASSES)?;
+    let passes = if graph.release() < Release(1, 3) { OLD_PASSES } else { PASSES };
+    run(&mut graph, passes)?;
     order_results(&mut graph);
     Ok(graph)
 }

@@ -19,6 +19,7 @@ fn jitopt(arguments: &[&str]) -> String {
         env: Default::default(),
         cwd: ROOT.into(),
         colour: false,
+        chosen: jitopt_driver::Choice::default(),
         failed_write: None,
     };
     let argv: Vec<String> = ["jitopt"].iter().chain(arguments).map(|argument| (*argument).to_owned()).collect();

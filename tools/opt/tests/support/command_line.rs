@@ -14,6 +14,7 @@ pub fn jitopt<S: AsRef<str>>(argv: &[S]) -> (i32, String, String) {
         env: BTreeMap::default(),
         cwd: PathBuf::new(),
         colour: false,
+        chosen: jitopt_driver::Choice::default(),
         failed_write: None,
     };
     let argv: Vec<String> =
