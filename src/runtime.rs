@@ -43,7 +43,6 @@ mod emulated_launch;
 mod emulated_test;
 mod engine;
 mod executing;
-pub mod geometry;
 mod launch_plan;
 mod launching;
 mod library_calls;

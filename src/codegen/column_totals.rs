@@ -58,6 +58,7 @@ pub fn total_kernel(kernel: &Kernel, store: usize) -> Option<(Kernel, Traversal)
         name: "v_total".to_owned(),
         line: line.clone(),
         is_value: false,
+        phase: 0,
     };
     let made = Made { dtype: kernel.made[tensor].dtype, name: kernel.made[tensor].name.clone() };
     let store = Store {

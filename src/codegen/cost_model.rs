@@ -95,7 +95,7 @@ struct Around {
 /// The least share of a warp that a loop over few elements occupies.
 const WARP: f64 = 32.0;
 /// How much longer each operation takes in a loop with several expensive steps: their chains fill
-/// the window of the processor, see `schedule.rs`. The lower of the two factors measured.
+/// the window of the processor, see `kernel_plan.rs`. The lower of the two factors measured.
 const CROWDED: f64 = 1.2;
 /// Operations of an access besides itself, on devices: where it is in memory.
 const ADDRESS: f64 = 3.0;

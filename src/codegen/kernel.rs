@@ -116,6 +116,8 @@ pub struct Step {
     /// Whether it is a value of the graph, not an intermediate one: 16-bit values are rounded,
     /// because eager kernels write them to memory.
     pub is_value: bool,
+    /// The loop over a row in which it is known, see [`Kernel::phase`].
+    pub phase: usize,
 }
 
 /// A scan: the cumulative sum or product of the elements so far.
@@ -161,6 +163,8 @@ pub struct Reduction {
     pub line: String,
     /// Whether it is a value of the graph; see [`Step`].
     pub is_value: bool,
+    /// The loop over a row that it is computed in: its result is known in the next one.
+    pub phase: usize,
 }
 
 /// A floating-point sum over other dimensions than those of rows, which nothing in the kernel
@@ -357,6 +361,21 @@ impl Traversal {
 }
 
 impl Kernel {
+    /// The phase in which a value is known: a loop over a row for each reduction that waits for
+    /// another.
+    pub fn phase(&self, source: Source) -> usize {
+        match source {
+            Source::Step(i) => self.steps[i].phase,
+            Source::Reduced(k) => self.reductions[k].phase + 1,
+            _ => 0,
+        }
+    }
+
+    /// The phase in which all of some operands are known.
+    pub fn phase_of<'a>(&self, inputs: impl IntoIterator<Item = &'a Input>) -> usize {
+        inputs.into_iter().map(|input| self.phase(input.source)).max().unwrap_or(0)
+    }
+
     /// Whether it has values per row and values per element.
     pub fn has_rows(&self) -> bool {
         !self.reductions.is_empty() || self.has_scan()

@@ -24,8 +24,7 @@ mod legality;
 mod plan_text;
 
 use super::kernel::{Columns, Direction, Inner, Kernel, Source, Traversal};
-use super::loop_structure::Loops;
-use super::schedule::{Aim, Schedule, source_of, stages};
+use super::loop_structure::{Aim, Loops, source_of};
 use crate::tensor::DType;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -217,25 +216,24 @@ pub fn choose(kernel: &Kernel, traversal: &Traversal, tuning: &Tuning) -> Plan {
     plan.apart = summed_apart(&loops);
     plan.streamed = (0..kernel.stores.len()).filter(|&store| is_worth_streaming(&loops, store, tuning)).collect();
     let loops = Loops::new(kernel, traversal, &plan);
-    plan.phases = (0..loops.schedule.phases).map(|number| phase(&loops, number, tuning)).collect();
+    plan.phases = (0..loops.phases).map(|number| phase(&loops, number, tuning)).collect();
     plan
 }
 
 /// Finds memory for expensive steps that later phases need.
 fn keep_expensive(kernel: &Kernel, traversal: &Traversal, plan: &mut Plan) {
-    let schedule = Schedule::new(kernel, traversal, plan);
-    let needed = |phase: usize| schedule.steps(kernel, phase, &schedule.aims(kernel, traversal, phase));
-    let needed: Vec<BTreeSet<usize>> = (0..schedule.phases).map(needed).collect();
+    let loops = Loops::new(kernel, traversal, plan);
+    let needed: Vec<BTreeSet<usize>> = (0..loops.phases).map(|phase| loops.steps(phase, &loops.aims(phase))).collect();
     for i in plan.alone.clone() {
-        let own = schedule.phase(Source::Step(i));
-        let Some(last) = (own + 1..schedule.phases).rev().find(|&phase| needed[phase].contains(&i)) else { continue };
+        let own = kernel.phase(Source::Step(i));
+        let Some(last) = (own + 1..loops.phases).rev().find(|&phase| needed[phase].contains(&i)) else { continue };
         for store in 0..kernel.stores.len() {
             let taken = plan.kept.values().any(|&other| other == store);
-            if taken || !has_room(kernel, traversal, &schedule, (i, store), last) {
+            if taken || !has_room(kernel, traversal, (i, store), last) {
                 continue;
             }
             plan.kept.insert(i, store);
-            if schedule.phase(kernel.stores[store].source) > last || reads_once(kernel, traversal, plan, last) {
+            if kernel.phase(kernel.stores[store].source) > last || reads_once(kernel, traversal, plan, last) {
                 break;
             }
             plan.kept.remove(&i);
@@ -245,22 +243,22 @@ fn keep_expensive(kernel: &Kernel, traversal: &Traversal, plan: &mut Plan) {
 
 /// Whether the memory of a store can hold a step until a phase: it is of the same type, and not
 /// written before.
-fn has_room(kernel: &Kernel, traversal: &Traversal, schedule: &Schedule, kept: (usize, usize), last: usize) -> bool {
+fn has_room(kernel: &Kernel, traversal: &Traversal, kept: (usize, usize), last: usize) -> bool {
     let (step, store) = (&kernel.steps[kept.0], &kernel.stores[kept.1]);
     store.column_reduction.is_none()
         && kernel.made[store.tensor].dtype == step.out
         && matches!(step.out, DType::Float | DType::Double)
-        && schedule.phase(store.source) >= last
+        && kernel.phase(store.source) >= last
         && !traversal.writes_rows(kernel, kept.1)
 }
 
 /// Whether a value kept for a phase is read before the phase overwrites it: its only loop reads
 /// each element before it writes it.
 fn reads_once(kernel: &Kernel, traversal: &Traversal, plan: &Plan, phase: usize) -> bool {
-    let schedule = Schedule::new(kernel, traversal, plan);
-    let aims = schedule.aims(kernel, traversal, phase);
+    let loops = Loops::new(kernel, traversal, plan);
+    let aims = loops.aims(phase);
     let reduces = |aim: &Aim| matches!(aim, Aim::Reduce(_));
-    stages(kernel, &schedule.steps(kernel, phase, &aims), &plan.alone).count == 1 && !aims.iter().any(reduces)
+    loops.stages(phase, &aims).count == 1 && !aims.iter().any(reduces)
 }
 
 /// Sums of doubles that read something expensive.
@@ -300,7 +298,7 @@ fn may_be_streamed(kernel: &Kernel, traversal: &Traversal, store: usize) -> bool
 }
 
 fn phase(loops: &Loops<'_>, number: usize, tuning: &Tuning) -> PhasePlan {
-    let aims = loops.schedule.aims(loops.kernel, loops.traversal, number);
+    let aims = loops.aims(number);
     let planned = loops.planned(number, &aims);
     let only_tried = !planned.own.is_empty() && planned.own.iter().all(|&k| loops.is_tried(k));
     let is_outer = loops.is_outer();
@@ -321,7 +319,7 @@ fn phase(loops: &Loops<'_>, number: usize, tuning: &Tuning) -> PhasePlan {
     let together = |aims: &[Aim]| {
         let totals = aims.iter().map(|aim| if matches!(*aim, Aim::Reduce(k) if loops.is_tried(k)) { 2 } else { 1 });
         let is_worth_it = totals.sum::<usize>() >= tuning.worth_together
-            && loops.schedule.steps(loops.kernel, number, aims).len() <= tuning.most_steps_together;
+            && loops.steps(number, aims).len() <= tuning.most_steps_together;
         let goes = is_outer && is_worth_it && loops.keeps_rows_apart(number, aims).is_none();
         if goes { tuning.together } else { 1 }
     };
@@ -333,7 +331,7 @@ fn phase(loops: &Loops<'_>, number: usize, tuning: &Tuning) -> PhasePlan {
 /// scan; or the next rows, where they come from memory in the first phase and others take long.
 fn ahead(loops: &Loops<'_>, number: usize, aims: &[Aim], tuning: &Tuning) -> Ahead {
     let (kernel, traversal) = (loops.kernel, loops.traversal);
-    let first = loops.accesses_of(0, &loops.schedule.aims(kernel, traversal, 0));
+    let first = loops.accesses_of(0, &loops.aims(0));
     let is_load = |k: &usize| *k < kernel.loads.len() && first.contains(k);
     let loads = loops.accesses_of(number, aims).into_iter().filter(is_load).count();
     let varies = aims.iter().any(|aim| matches!(aim, Aim::Reduce(k) if loops.is_variance(*k)));
@@ -351,9 +349,9 @@ fn ahead(loops: &Loops<'_>, number: usize, aims: &[Aim], tuning: &Tuning) -> Ahe
 /// The last compute-bound phase after the first one, which loads rows from memory; or else the last
 /// one, if there are several.
 fn phase_with_time(loops: &Loops<'_>) -> Option<usize> {
-    let aims = |phase| loops.schedule.aims(loops.kernel, loops.traversal, phase);
+    let aims = |phase| loops.aims(phase);
     let takes_long = |phase: &usize| aims(*phase).into_iter().any(|aim| loops.computes_expensive(aim));
-    let mut behind = (1..loops.schedule.phases).rev().filter(|&phase| !aims(phase).is_empty());
+    let mut behind = (1..loops.phases).rev().filter(|&phase| !aims(phase).is_empty());
     behind.clone().find(takes_long).or_else(|| behind.next())
 }
 

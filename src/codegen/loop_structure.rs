@@ -1,14 +1,78 @@
-//! What the loops of a kernel do under a plan: which reductions a loop computes, in which order,
-//! and on which of them others depend. Nothing here chooses or prints: [`super::kernel_plan`] and
-//! the printers call the same queries.
+//! What the loops of a kernel do under a plan: rows apart from elements, a loop over the elements of
+//! a row for each fold that waits for another (a phase, see [`Kernel::phase`]), and within those the
+//! loops of steps that the plan has alone. Nothing here chooses or prints: [`super::kernel_plan`]
+//! and the nests ask the same queries.
+//!
+//! ```text
+//! softmax:  phase 0  m = largest(x)                                      | over the elements of a row
+//!           phase 1  p = exp(x - m), s = sum(p); p is carried to phase 2 | again
+//!           phase 2  r = 1 / s                                           | once for a row
+//!                    y = p * r                                           | again
+//! ```
+//!
+//! What a later phase needs of an earlier one is computed again from what is loaded, unless the
+//! plan keeps it in the memory of a result that is yet to be written.
 
 use super::c_spelling::value_type;
-use super::kernel::{Direction, Inner, Kernel, Reduction, Source, Traversal};
+use super::kernel::{Columns, Direction, Inner, Input, Kernel, Reduction, Source, Traversal};
 use super::kernel_plan::{Plan, TUNING};
 use super::monoid::{Monoid, Reordering};
-use super::schedule::{Aim, Schedule, Stages, source_of, stages};
 use crate::ops::recipes::ReduceOp;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a loop over elements is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Aim {
+    /// Takes an element into the total of a fold.
+    Reduce(usize),
+    /// Takes the square of what it differs from the mean of its block into the total of a variance.
+    Square(usize),
+    /// Notes whether it is another number than what a variance takes from all.
+    Differs(usize),
+    /// Looks for the first one that is what a block was folded into.
+    Place(usize),
+    /// Writes an element of a result.
+    Store(usize),
+    /// Leaves the value of a step in the memory of a result, for a later phase.
+    Carry(usize, usize),
+    /// Takes what a running total reads into it, and does nothing else.
+    Total(usize),
+    /// Keeps what is the same in all rows.
+    Keep(usize),
+}
+
+/// What an aim reads.
+pub fn source_of(kernel: &Kernel, aim: Aim) -> Source {
+    match aim {
+        Aim::Reduce(k) | Aim::Square(k) | Aim::Differs(k) | Aim::Place(k) => kernel.reductions[k].input.source,
+        Aim::Store(k) => kernel.stores[k].source,
+        Aim::Carry(step, _) | Aim::Keep(step) => Source::Step(step),
+        Aim::Total(step) => kernel.steps[step].inputs.first().map_or(Source::Step(step), |input| input.source),
+    }
+}
+
+/// Which loop each step is in, and how many loops there are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stages {
+    /// The loop of each step.
+    pub of_step: BTreeMap<usize, usize>,
+    /// How many there are.
+    pub count: usize,
+}
+
+impl Stages {
+    /// The loop that a value is known in.
+    pub fn of(&self, source: Source) -> usize {
+        if let Source::Step(i) = source { self.of_step.get(&i).copied().unwrap_or(0) } else { 0 }
+    }
+
+    /// The first loop that may read a value: behind that of a running total, which holds nothing
+    /// else.
+    pub fn behind(&self, kernel: &Kernel, source: Source) -> usize {
+        let runs = |i: usize| self.of_step.contains_key(&i) && kernel.steps[i].scan.is_some();
+        self.of(source) + usize::from(matches!(source, Source::Step(i) if runs(i)))
+    }
+}
 
 /// What the loops of a phase over elements are for.
 #[derive(Clone, Debug)]
@@ -63,10 +127,14 @@ pub struct Loops<'k> {
     pub kernel: &'k Kernel,
     /// Its traversal.
     pub traversal: &'k Traversal,
-    /// Its phases.
-    pub schedule: Schedule,
     /// Its plan.
     pub plan: Plan,
+    /// How many phases there are.
+    pub phases: usize,
+    /// Steps of which there is one value for a row.
+    pub of_row: Vec<bool>,
+    /// Steps that all rows of points share.
+    pub columns: Columns,
     /// Whether blocks of floats are summed in doubles, as floats were not exact enough.
     pub in_doubles: bool,
 }
@@ -74,19 +142,106 @@ pub struct Loops<'k> {
 impl<'k> Loops<'k> {
     /// Those of a kernel under a plan.
     pub fn new(kernel: &'k Kernel, traversal: &'k Traversal, plan: &Plan) -> Loops<'k> {
-        let schedule = Schedule::new(kernel, traversal, plan);
-        Loops { kernel, traversal, schedule, plan: plan.clone(), in_doubles: false }
+        let last = kernel.stores.iter().map(|store| kernel.phase(store.source)).max();
+        let (plan, phases, columns) = (plan.clone(), 1 + last.unwrap_or(0), plan.columns(kernel));
+        let mut loops = Loops { kernel, traversal, plan, phases, of_row: Vec::new(), columns, in_doubles: false };
+        for step in &kernel.steps {
+            let is_of_row = |input: &Input| loops.is_of_row(input.source);
+            let of_row = loops.has_rows() && step.scan.is_none() && step.inputs.iter().all(is_of_row);
+            loops.of_row.push(of_row);
+        }
+        loops
+    }
+
+    fn has_rows(&self) -> bool {
+        self.traversal.direction != Direction::Points
+    }
+
+    /// Whether there is one value for a row.
+    pub fn is_of_row(&self, source: Source) -> bool {
+        self.has_rows()
+            && match source {
+                Source::Load(k) => self.traversal.invariant[k],
+                Source::Step(i) => self.of_row[i],
+                _ => true,
+            }
+    }
+
+    /// What the loops of a phase over elements are for, but for squares, which come behind.
+    pub fn aims(&self, phase: usize) -> Vec<Aim> {
+        let (kernel, traversal) = (self.kernel, self.traversal);
+        let reduces =
+            (0..kernel.reductions.len()).filter(|&k| kernel.reductions[k].phase == phase && phase + 1 < self.phases);
+        let carries = self.plan.kept.iter().filter(|(step, _)| kernel.steps[**step].phase == phase);
+        let stores = (0..kernel.stores.len())
+            .filter(|&k| kernel.phase(kernel.stores[k].source) == phase && !traversal.writes_rows(kernel, k));
+        let carries = carries.map(|(&step, &store)| Aim::Carry(step, store));
+        reduces.map(Aim::Reduce).chain(carries).chain(stores.map(Aim::Store)).collect()
+    }
+
+    /// The steps that are computed for each element in loops with these aims.
+    pub fn steps(&self, phase: usize, aims: &[Aim]) -> BTreeSet<usize> {
+        let mut wanted: Vec<Source> = aims.iter().map(|aim| source_of(self.kernel, *aim)).collect();
+        let mut steps = BTreeSet::new();
+        let keeps = aims.iter().any(|aim| matches!(aim, Aim::Keep(_)));
+        while let Some(source) = wanted.pop() {
+            let Source::Step(i) = source else { continue };
+            let is_kept = !keeps && self.columns.all.contains(&i);
+            if self.of_row[i] || is_kept || self.waits(i, phase) || !steps.insert(i) {
+                continue;
+            }
+            wanted.extend(self.kernel.steps[i].inputs.iter().map(|input| input.source));
+        }
+        steps
+    }
+
+    /// Whether the value of a step waits in the memory of a result in a phase.
+    pub fn waits(&self, step: usize, phase: usize) -> bool {
+        self.plan.kept.contains_key(&step) && self.kernel.steps[step].phase < phase
     }
 
     /// The phases and slots of a launch; `None` where no rows are split.
     pub fn launch_phases(&self) -> Option<LaunchPhases> {
-        let phases = self.schedule.phases;
+        let phases = self.phases;
         self.is_split().then(|| LaunchPhases { phases: self.turn_of(phases), slots: self.place_of(phases) })
     }
 
-    /// The loops over elements that some aims need.
+    /// The loops over elements that some aims need: steps that the plan has alone begin a loop of
+    /// their own, others are done as late as possible, in the loop of their first reader. A scan is
+    /// alone in its loop, with a loop before and one after for all else, which may be empty.
     pub fn stages(&self, phase: usize, aims: &[Aim]) -> Stages {
-        stages(self.kernel, &self.schedule.steps(self.kernel, phase, aims), &self.plan.alone)
+        let steps = self.steps(phase, aims);
+        let runs = |i: usize| self.kernel.steps[i].scan.is_some();
+        let mut stages = Stages::default();
+        let mut begun = 0;
+        for &i in &steps {
+            let known = |input: &Input| stages.behind(self.kernel, input.source);
+            let earliest = self.kernel.steps[i].inputs.iter().map(known).max().unwrap_or(0);
+            let stage = match () {
+                () if runs(i) => begun.max(earliest + 1),
+                () if self.plan.alone.contains(&i) => begun.max(earliest),
+                () => earliest,
+            };
+            if runs(i) || self.plan.alone.contains(&i) {
+                begun = stage + if runs(i) { 2 } else { 1 };
+            }
+            stages.of_step.insert(i, stage);
+        }
+        let mut first_reader: BTreeMap<usize, usize> = BTreeMap::new();
+        for &i in steps.iter().rev() {
+            let earliest = stages.of_step[&i];
+            if let Some(&reader) = first_reader.get(&i).filter(|_| !self.plan.alone.contains(&i) && !runs(i)) {
+                stages.of_step.insert(i, reader.max(earliest));
+            }
+            let read_in = stages.of_step[&i] - usize::from(runs(i));
+            for input in &self.kernel.steps[i].inputs {
+                if let Source::Step(operand) = input.source {
+                    first_reader.entry(operand).and_modify(|first| *first = read_in.min(*first)).or_insert(read_in);
+                }
+            }
+        }
+        stages.count = begun.max(1);
+        stages
     }
 
     /// Why several rows cannot be taken at once in a loop, if so: it must only reduce, in one loop,
@@ -137,9 +292,9 @@ impl<'k> Loops<'k> {
 
     /// Whether an aim reads an expensive value.
     pub fn computes_expensive(&self, aim: Aim) -> bool {
-        let phase = self.schedule.phase(source_of(self.kernel, aim));
+        let phase = self.kernel.phase(source_of(self.kernel, aim));
         let is_expensive = |i: &usize| self.kernel.steps[*i].formula.is_expensive;
-        self.schedule.steps(self.kernel, phase, &[aim]).iter().any(is_expensive)
+        self.steps(phase, &[aim]).iter().any(is_expensive)
     }
 
     /// The state of a reduction. Extrema of interleaved rows keep NaN in their total.
@@ -162,7 +317,7 @@ impl<'k> Loops<'k> {
     pub fn is_tried(&self, k: usize) -> bool {
         let of_floats = self.is_variance(k) && value_type(self.kernel.reductions[k].input.to) == "float";
         let aim = Aim::Reduce(k);
-        let steps = self.schedule.steps(self.kernel, self.schedule.phase(source_of(self.kernel, aim)), &[aim]);
+        let steps = self.steps(self.kernel.phase(source_of(self.kernel, aim)), &[aim]);
         of_floats && steps.iter().all(|&step| self.kernel.steps[step].scan.is_none())
     }
 
@@ -228,14 +383,14 @@ impl<'k> Loops<'k> {
         let kernel = self.kernel;
         let stored = kernel.loads.len();
         let mut sources: Vec<Source> = aims.iter().map(|aim| source_of(kernel, *aim)).collect();
-        for i in self.schedule.steps(kernel, phase, aims) {
+        for i in self.steps(phase, aims) {
             sources.extend(kernel.steps[i].inputs.iter().map(|input| input.source));
         }
         let mut accesses: BTreeSet<usize> = BTreeSet::new();
         for source in sources {
             match source {
                 Source::Load(k) if !self.traversal.invariant[k] => accesses.insert(k),
-                Source::Step(i) if self.schedule.waits(i, phase) => accesses.insert(stored + self.schedule.carried[&i]),
+                Source::Step(i) if self.waits(i, phase) => accesses.insert(stored + self.plan.kept[&i]),
                 _ => false,
             };
         }
@@ -280,10 +435,10 @@ impl<'k> Loops<'k> {
     pub fn turn_of(&self, phase: usize) -> i64 {
         let turns = |phase: usize| {
             let writes = |k: usize| {
-                let of_phase = self.schedule.phase(self.kernel.stores[k].source) == phase;
+                let of_phase = self.kernel.phase(self.kernel.stores[k].source) == phase;
                 of_phase && self.traversal.writes_rows(self.kernel, k)
             };
-            let aims = self.schedule.aims(self.kernel, self.traversal, phase);
+            let aims = self.aims(phase);
             let is_done = !aims.is_empty() || (0..self.kernel.stores.len()).any(writes);
             i64::from(is_done) + i64::from(self.scan_in(phase, &aims).is_some())
         };
@@ -293,7 +448,7 @@ impl<'k> Loops<'k> {
     /// The first slot of a phase.
     pub fn place_of(&self, phase: usize) -> usize {
         let places = |phase: usize| {
-            let aims = self.schedule.aims(self.kernel, self.traversal, phase);
+            let aims = self.aims(phase);
             let planned = self.planned(phase, &aims);
             let reduces = planned.own.iter().chain(&planned.along).map(|&k| self.monoid(k).slots.len());
             reduces.sum::<usize>() + usize::from(self.scan_in(phase, &aims).is_some())
@@ -303,7 +458,7 @@ impl<'k> Loops<'k> {
 
     /// The scan that the loops for these aims compute.
     pub fn scan_in(&self, phase: usize, aims: &[Aim]) -> Option<usize> {
-        self.schedule.steps(self.kernel, phase, aims).into_iter().find(|&i| self.kernel.steps[i].scan.is_some())
+        self.steps(phase, aims).into_iter().find(|&i| self.kernel.steps[i].scan.is_some())
     }
 
     /// Whether memory holds pieces of several rows alternately.

@@ -368,7 +368,8 @@ impl Lowering<'_> {
         let line = self.line(node);
         let lies = if row.in_a_row { Lies::InARow } else { Lies::AsOperands };
         let (drops, scan) = (false, None);
-        let source = self.step(Step { formula, computed, out, inputs, name, line, lies, drops, scan, is_value: true });
+        let (is_value, phase) = (true, self.kernel.phase_of(&inputs));
+        let source = self.step(Step { formula, computed, out, inputs, name, line, lies, drops, scan, is_value, phase });
         self.known.insert(output, Known::Tensor { source, dtype: out, dimensioned, axis_map });
         Ok(())
     }

@@ -1,12 +1,11 @@
 //! The kernels of all fusion groups of a graph: as one translation unit, `--emit=c`, as nests,
 //! `--emit=nest`, and their plans, `--emit=plan`.
 
-use super::kernel::{Direction, Inner, Kernel, Source, Traversal};
+use super::geometry::likely;
+use super::kernel::{Kernel, Traversal};
 use super::kernel_plan::Plan;
 use super::lowering::{Cause, Refusal, arguments_of_types, lower};
 use super::target::{CPU, Stage, Target};
-use crate::analysis::axis_maps::AxisMap;
-use crate::analysis::reduced_dims::Axes;
 use crate::interpreter::Release;
 use crate::ir::{Graph, Node};
 use crate::symbol::prim;
@@ -68,10 +67,15 @@ pub fn kernels(graph: &Graph, release: Option<Release>, target: &Target) -> Kern
             }
             found.groups += 1;
             let (arguments, assumed) = arguments_of_types(section, DType::Float);
-            match lower(section, &format!("prim::{short}_{i}"), &arguments, (release.0, release.1)) {
-                Ok(kernel) => {
+            let group = format!("prim::{short}_{i}");
+            let lowered = lower(section, &group, &arguments, (release.0, release.1)).and_then(|kernel| {
+                let unlike = |why| Refusal { why: format!("it has no loops of its own: {why}"), cause: Cause::Group };
+                let traversal = likely(&kernel).map_err(unlike)?.traversal;
+                Ok((kernel, traversal))
+            });
+            match lowered {
+                Ok((kernel, traversal)) => {
                     let (kernel, outputs) = (Kernel { assumed, ..kernel }, outputs(graph, node));
-                    let traversal = in_a_row(&kernel);
                     let plan = (target.choose)(&kernel, &traversal);
                     found.planned.push(Planned { name, outputs, kernel, traversal, plan });
                 }
@@ -124,74 +128,5 @@ impl Planned {
             Stage::Nest => target.nest(&self.kernel, &self.traversal, &self.plan).map(|nest| nest.to_string()),
             Stage::Source => target.function(&self.name, &self.kernel, &self.traversal, &self.plan),
         }
-    }
-}
-
-/// Tensors with dimensions are contiguous, those without are broadcast.
-pub fn in_a_row(kernel: &Kernel) -> Traversal {
-    let direction = likely_direction(kernel);
-    let invariant: Vec<bool> = (0..kernel.accesses()).map(|access| !moves(kernel, access)).collect();
-    let is_row = |access: usize| access >= kernel.loads.len() && direction == Direction::Outer;
-    let inner = |(access, &invariant): (usize, &bool)| match kernel.is_column_reduction(access) {
-        true => if_summed(kernel, access, direction),
-        false if invariant && !is_row(access) => Inner::Broadcast,
-        false => Inner::Unit,
-    };
-    Traversal {
-        direction,
-        inner: invariant.iter().enumerate().map(inner).collect(),
-        invariant: invariant
-            .iter()
-            .enumerate()
-            .map(|(access, &invariant)| {
-                invariant && direction != Direction::Points && !kernel.is_column_reduction(access)
-            })
-            .collect(),
-    }
-}
-
-/// The likely stride class of a column reduction's accumulator along the innermost dimension: rows
-/// are along another dimension, or along all of them.
-fn if_summed(kernel: &Kernel, access: usize, direction: Direction) -> Inner {
-    let column_reduction =
-        kernel.stores[access - kernel.loads.len()].column_reduction.map(|at| &kernel.column_reductions[at].axes);
-    match column_reduction {
-        Some(Axes::These(_) | Axes::ButLast(_) | Axes::AllBut(_)) if direction.has_inner_loop() => Inner::Unit,
-        _ => Inner::Broadcast,
-    }
-}
-
-/// An inner reduction, unless the first dimension is reduced.
-fn likely_direction(kernel: &Kernel) -> Direction {
-    match kernel.axes() {
-        None => Direction::Points,
-        Some(Axes::These(dims)) if dims[..] == [0] || dims.iter().all(|&dim| dim < -1) => Direction::Outer,
-        Some(Axes::AllBut(_)) => Direction::Strided,
-        Some(Axes::These(dims)) if leaves_out(dims) => Direction::Strided,
-        Some(_) => Direction::Inner,
-    }
-}
-
-/// Whether dimensions, counted from the first, leave out one between them.
-fn leaves_out(dims: &[i64]) -> bool {
-    let (first, last) = (dims.iter().min(), dims.iter().max());
-    first.zip(last).is_some_and(|(&first, &last)| first >= 0 && last - first >= dims.len() as i64)
-}
-
-fn moves(kernel: &Kernel, access: usize) -> bool {
-    match access.checked_sub(kernel.loads.len()) {
-        None => kernel.loads[access].dimensioned && kernel.loads[access].axis_map != AxisMap::Channels,
-        Some(store) => !kernel.has_rows() || depends_on_elements(kernel, kernel.stores[store].source),
-    }
-}
-
-/// Whether a value depends on single elements, not only on results of reductions.
-fn depends_on_elements(kernel: &Kernel, source: Source) -> bool {
-    match source {
-        Source::Load(k) => kernel.loads[k].dimensioned && kernel.loads[k].axis_map != AxisMap::Channels,
-        // A scan has a value for each element, even if there is only one.
-        Source::Step(i) if kernel.steps[i].scan.is_some() => true,
-        Source::Step(i) => kernel.steps[i].inputs.iter().any(|input| depends_on_elements(kernel, input.source)),
-        _ => false,
     }
 }

@@ -12,7 +12,6 @@ use super::disk_cache::DiskCache;
 use super::division::Known;
 use super::emulated_launch::{self, Emulated, entry_of};
 use super::engine::Engine;
-use super::geometry::{Geometry, View, settle};
 use super::launch_plan::{Code, Compiled, Plan, Plans, Way, known, threads_worth};
 use super::loading::Loaded;
 use super::prepared_launch::Prepared;
@@ -20,13 +19,14 @@ use super::thread_pool::processors;
 use super::toolchain::{self, Compiler};
 use crate::codegen::c_units;
 use crate::codegen::column_totals::total_name;
+use crate::codegen::geometry::{self, Geometry, View, settle};
 use crate::codegen::kernel::{Direction, Kernel, Limit, Traversal};
 use crate::codegen::kernel_plan::{Grid, Plan as SchedulePlan, PlanFile};
 use crate::codegen::loop_structure::{LaunchPhases, Loops, can_be_split};
 use crate::codegen::lowering::{Argument, arguments_of_types, lower};
 use crate::codegen::nest::{identity::Identity, verification::verify};
 use crate::codegen::target::{Nests, Target};
-use crate::codegen::whole_graph::{self, outputs};
+use crate::codegen::whole_graph::outputs;
 use crate::interpreter::call::Outs;
 use crate::interpreter::machine::Backend;
 use crate::interpreter::{Environment, IValue};
@@ -595,7 +595,7 @@ impl CpuBackend {
             self.foreseen.borrow_mut().insert(section.id().number()).then_some(())?;
             let (arguments, _) = arguments_of_types(section, usual.unwrap_or(DType::Float));
             let kernel = self.lowered(section, graph.kind(node).as_str(), &arguments, request.release).ok()?;
-            let traversal = whole_graph::in_a_row(&kernel);
+            let traversal = geometry::likely(&kernel).ok()?.traversal;
             self.wanted(Some((graph, node)), &kernel, &traversal).ok()
         });
         likely.take(MOST_FORESEEN).collect()

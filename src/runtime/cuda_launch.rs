@@ -14,8 +14,8 @@
 use super::cuda_device::{Device, DeviceMemory, Function, Module};
 use super::device_launch::DeviceLaunch;
 use super::emulated_launch::{Operands, blocks_of, place, total_launch};
-use super::geometry::Geometry;
 use super::partial_sums::PartialSums;
+use crate::codegen::geometry::Geometry;
 use crate::codegen::kernel::Kernel;
 use crate::codegen::kernel_plan::{Grid, RowsBy};
 use crate::interpreter::IValue;

@@ -1,7 +1,7 @@
 //! What kernels of blocks of threads are called with, and the emulation of a device, as C reads
 //! them: `codegen/cuda_head.c`, `runtime/emulation.c`.
 
-use super::geometry::Geometry;
+use crate::codegen::geometry::Geometry;
 use crate::codegen::kernel::Direction;
 use crate::codegen::kernel_plan::{MOST_ACCESSES, MOST_NUMBERS};
 

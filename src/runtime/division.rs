@@ -15,7 +15,7 @@
 //! into each piece that reads them, and so are conversions without effect, which are no kernel
 //! alone.
 
-use super::geometry::View;
+use crate::codegen::geometry::View;
 use crate::codegen::lowering::Argument;
 use crate::ir::{Graph, Node, Value};
 use crate::ops::formulas::formulas;

@@ -8,9 +8,9 @@
 //! between, a barrier that some threads do not reach.
 
 use super::device_launch::{Cell, DeviceLaunch, Emulation, MOST_DIMS, RawFinding, Region, device_order};
-use super::geometry::Geometry;
 use super::loading::{EmulatedEntry, Loaded};
 use super::partial_sums::PartialSums;
+use crate::codegen::geometry::Geometry;
 use crate::codegen::kernel::Kernel;
 use crate::codegen::kernel_plan::{Grid, RowsBy};
 use std::fmt::Write;

@@ -3,10 +3,10 @@
 
 use super::disk_cache::DiskCache;
 use super::emulated_launch::{Emulated, Operands, entry_of, source};
-use super::geometry::{Geometry, View, settle};
 use super::loading::Loaded;
 use super::toolchain;
 use super::{CpuBackend, Engine, Settings};
+use crate::codegen::geometry::{Geometry, View, settle};
 use crate::codegen::kernel::Kernel;
 use crate::codegen::target::CUDA;
 use crate::codegen::whole_graph::{Planned, kernels};

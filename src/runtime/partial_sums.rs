@@ -13,8 +13,8 @@
 //! How many copies there are depends on sizes only, and so do the digits of results.
 
 use super::device_launch::device_order;
-use super::geometry::Geometry;
 use crate::codegen::column_totals::summed_stores;
+use crate::codegen::geometry::Geometry;
 use crate::codegen::kernel::Kernel;
 use crate::codegen::kernel_plan::{Grid, RowsBy};
 use crate::tensor::layout;

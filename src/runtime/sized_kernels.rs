@@ -1,10 +1,10 @@
 //! The kernels of a graph with the sizes that the types of operands give: what predictions and
 //! searches of plans are about. Nothing runs.
 
-use super::geometry::{Geometry, View, settle};
 use crate::analysis::inference::{in_a_row, number};
 use crate::codegen::cost_model::{Extents, Model};
 use crate::codegen::devices::Device;
+use crate::codegen::geometry::{Geometry, View, settle};
 use crate::codegen::kernel::{Direction, Kernel, Traversal};
 use crate::codegen::lowering::{arguments_of_types, lower};
 use crate::codegen::whole_graph::outputs;

@@ -3,8 +3,7 @@
 
 use super::{Plan, has_room, may_be_streamed, name_of_aim, reads_once};
 use crate::codegen::kernel::{Direction, Kernel, Source, Traversal};
-use crate::codegen::loop_structure::Loops;
-use crate::codegen::schedule::{Aim, Schedule};
+use crate::codegen::loop_structure::{Aim, Loops};
 
 /// Tiles are whole cache lines.
 const LINE: usize = 64;
@@ -36,7 +35,7 @@ pub fn check(kernel: &Kernel, traversal: &Traversal, plan: &Plan) -> Result<(), 
     }
     let loops = Loops::new(kernel, traversal, plan);
     apart(&loops)?;
-    (0..loops.schedule.phases).try_for_each(|number| phase(&loops, number))
+    (0..loops.phases).try_for_each(|number| phase(&loops, number))
 }
 
 fn sizes(plan: &Plan) -> Result<(), String> {
@@ -81,22 +80,21 @@ fn shared(kernel: &Kernel, traversal: &Traversal, plan: &Plan) -> Result<(), Str
 /// A value kept in the memory of a result must fit there, and be read before the result is written.
 fn kept(kernel: &Kernel, traversal: &Traversal, plan: &Plan) -> Result<(), String> {
     let without = Plan { kept: Default::default(), ..plan.clone() };
-    let schedule = Schedule::new(kernel, traversal, &without);
+    let loops = Loops::new(kernel, traversal, &without);
     for (&step, &store) in &plan.kept {
         let why = |why: &str| Err(format!("keep {} in out{store}: {why}", &kernel.steps[step].name[2..]));
-        let own = schedule.phase(Source::Step(step));
-        let needs =
-            |phase: &usize| schedule.steps(kernel, *phase, &schedule.aims(kernel, traversal, *phase)).contains(&step);
-        let Some(last) = (own + 1..schedule.phases).rev().find(needs) else {
+        let own = kernel.phase(Source::Step(step));
+        let needs = |phase: &usize| loops.steps(*phase, &loops.aims(*phase)).contains(&step);
+        let Some(last) = (own + 1..loops.phases).rev().find(needs) else {
             return why("no later phase reads it");
         };
         if plan.kept.iter().any(|(&other, &taken)| other != step && taken == store) {
             return why("another value is kept there");
         }
-        if !has_room(kernel, traversal, &schedule, (step, store), last) {
+        if !has_room(kernel, traversal, (step, store), last) {
             return why("it has another type or size, or is written before");
         }
-        let is_behind = schedule.phase(kernel.stores[store].source) > last;
+        let is_behind = kernel.phase(kernel.stores[store].source) > last;
         if !is_behind && !reads_once(kernel, traversal, plan, last) {
             return why(&format!("the loops of phase {last} write there before all of them have read it"));
         }
@@ -131,7 +129,7 @@ fn phase(loops: &Loops<'_>, number: usize) -> Result<(), String> {
             phase.first, phase.block
         ));
     }
-    let planned = loops.planned(number, &loops.schedule.aims(loops.kernel, loops.traversal, number));
+    let planned = loops.planned(number, &loops.aims(number));
     for (what, rows, aims) in [("together", phase.together, &planned.aims), ("again", phase.again, &planned.squares)] {
         let why = match rows {
             1 => continue,

@@ -2,7 +2,7 @@
 
 use super::{Ahead, Grid, Plan, RowsBy, name_of_aim};
 use crate::codegen::kernel::{Direction, Kernel, Traversal};
-use crate::codegen::schedule::Aim;
+use crate::codegen::loop_structure::Aim;
 use crate::codegen::target::Target;
 use std::fmt::Write;
 

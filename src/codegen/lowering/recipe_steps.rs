@@ -126,6 +126,7 @@ impl Lowering<'_> {
             drops: !keeps(self.section, cooking.node, k),
             scan: None,
             is_value: true,
+            phase: self.kernel.phase(source),
         };
         Ok((self.step(step), out))
     }
@@ -226,7 +227,8 @@ impl Lowering<'_> {
                     _ => None,
                 };
                 let is_value = is_given;
-                let step = Step { formula, computed, out, inputs, name, line, lies, drops, scan, is_value };
+                let phase = self.kernel.phase_of(&inputs);
+                let step = Step { formula, computed, out, inputs, name, line, lies, drops, scan, is_value, phase };
                 return Ok((self.step(step), out));
             }
         };
@@ -250,6 +252,7 @@ impl Lowering<'_> {
             name,
             line,
             is_value: is_given,
+            phase: self.kernel.phase(input.source),
         });
         Ok((Source::Reduced(self.kernel.reductions.len() - 1), out))
     }
@@ -264,6 +267,7 @@ impl Lowering<'_> {
         line: &str,
     ) -> Input {
         let (name, line) = (self.fresh(&format!("{}.of", name.trim_start_matches("v_"))), line.to_owned());
+        let phase = self.kernel.phase_of(&inputs);
         let source = self.step(Step {
             formula,
             computed,
@@ -275,6 +279,7 @@ impl Lowering<'_> {
             drops: false,
             scan: None,
             is_value: false,
+            phase,
         });
         Input { letter: 'x', source, dtype: computed, to: computed }
     }

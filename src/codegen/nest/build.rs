@@ -12,9 +12,9 @@ use super::{
 };
 use crate::codegen::kernel::{Direction, Inner, Input, Kernel, Source, Traversal};
 use crate::codegen::kernel_plan::{Ahead, Plan, TUNING, fits_grid};
+use crate::codegen::loop_structure::Aim;
 use crate::codegen::loop_structure::Loops;
 use crate::codegen::monoid::type_of_initial;
-use crate::codegen::schedule::Aim;
 use crate::tensor::{DType, Kind, Scalar};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -192,7 +192,7 @@ impl Builder<'_> {
     /// pattern, in which all is computed for each row. The overlap of 1000 boxes with 1000 takes
     /// 262 us so, and 279 without (Xeon with AVX-512, both in one process).
     fn shared_row(&mut self) {
-        let columns = self.loops.schedule.columns.clone();
+        let columns = self.loops.columns.clone();
         if columns.kept.is_empty() {
             return;
         }

@@ -5,8 +5,8 @@ use super::state_rules::{DOUBLE, DOUBLE_PRODUCT, DOUBLE_SUM, FLOAT_SUM, LONG_PRO
 use super::{Axis, Bind, Combined, Compute, For, Operand, Origin, Place, Scope, Spread, Stmt};
 use crate::codegen::kernel::{Direction, Inner, Source};
 use crate::codegen::loop_structure::is_reordered;
+use crate::codegen::loop_structure::{Aim, Stages, source_of};
 use crate::codegen::monoid::clause;
-use crate::codegen::schedule::{Aim, Stages, source_of};
 use crate::ops::recipes::ReduceOp;
 use std::collections::BTreeSet;
 
@@ -32,7 +32,7 @@ impl Builder<'_> {
     /// The loops over elements that compute what some aims need: one for each stage. `most`
     /// elements are in a tile.
     pub(super) fn elements(&mut self, phase: usize, aims: &[Aim], most: usize, body: &mut Vec<Stmt>) {
-        let steps = self.loops.schedule.steps(self.kernel, phase, aims);
+        let steps = self.loops.steps(phase, aims);
         let stages = self.loops.stages(phase, aims);
         let invariant = self.invariant_loads(&steps, aims);
         body.extend(invariant.iter().map(|&k| self.load(k)));
@@ -57,9 +57,7 @@ impl Builder<'_> {
         let inputs = steps.iter().flat_map(|&i| self.kernel.steps[i].inputs.iter().map(|input| input.source));
         let sources = inputs.chain(aims.iter().map(|&aim| source_of(self.kernel, aim)));
         let traversal = self.loops.traversal;
-        let is_known = |k: usize| {
-            traversal.direction.has_inner_loop() && self.loops.schedule.is_of_row(traversal, Source::Load(k))
-        };
+        let is_known = |k: usize| traversal.direction.has_inner_loop() && self.loops.is_of_row(Source::Load(k));
         let is_same = |k: usize| traversal.inner[k] == Inner::Broadcast && !is_known(k);
         sources.filter_map(|source| if let Source::Load(k) = source { is_same(k).then_some(k) } else { None }).collect()
     }
@@ -212,7 +210,7 @@ impl Builder<'_> {
     /// Reads a value that the loop of a stage does not compute.
     fn read(&self, source: Source, tile: &Tile<'_>, stage: usize, known: &mut BTreeSet<usize>) -> Option<Stmt> {
         let traversal = self.loops.traversal;
-        let is_of_row = self.loops.schedule.is_of_row(traversal, source);
+        let is_of_row = self.loops.is_of_row(source);
         // A single row has values of its own.
         if is_of_row && traversal.direction.has_inner_loop() {
             return None;
@@ -220,8 +218,8 @@ impl Builder<'_> {
         let (value, place) = match source {
             Source::Load(k) if !tile.invariant.contains(&k) => return known.insert(k).then(|| self.load(k)),
             Source::Step(i) => {
-                let waiting = self.loops.schedule.carried.get(&i);
-                let place = match waiting.filter(|_| self.loops.schedule.waits(i, tile.phase)) {
+                let waiting = self.loops.plan.kept.get(&i);
+                let place = match waiting.filter(|_| self.loops.waits(i, tile.phase)) {
                     Some(&store) => Place::Access(self.kernel.loads.len() + store),
                     None if is_of_row => Place::Buffer(*self.rows.get(&self.step(i))?),
                     None if !tile.steps.contains(&i) => Place::Buffer(self.shared(i)?),

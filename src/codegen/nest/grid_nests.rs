@@ -33,8 +33,8 @@ use super::state_rules::{IS_FIRST_THREAD, IS_IN_HALF, IS_NAN, SQUARES_OF_INFINIT
 use super::{Axis, Bind, Compute, For, Known, Operand, Origin, Spread, Stmt};
 use crate::codegen::kernel::{Direction, Source};
 use crate::codegen::kernel_plan::{Grid, RowsBy};
+use crate::codegen::loop_structure::{Aim, source_of};
 use crate::codegen::monoid::Monoid;
-use crate::codegen::schedule::{Aim, source_of};
 use crate::tensor::{DType, Scalar};
 use std::collections::BTreeSet;
 
@@ -55,9 +55,9 @@ impl Builder<'_> {
         let mut body = vec![Stmt::Locate { accesses, at: Axis::Rows }];
         let loads = (0..self.kernel.loads.len()).filter(|&k| self.is_of_row(Source::Load(k)));
         body.extend(loads.map(|k| self.load(k)).collect::<Vec<_>>());
-        for phase in 0..self.loops.schedule.phases {
+        for phase in 0..self.loops.phases {
             self.row_of_phase(phase, grid, &mut body);
-            let aims = self.loops.schedule.aims(self.kernel, self.loops.traversal, phase);
+            let aims = self.loops.aims(phase);
             match aims.is_empty() {
                 true => {}
                 false if self.has_points() => self.element(phase, &aims, &mut body),
@@ -74,14 +74,14 @@ impl Builder<'_> {
     }
 
     fn is_of_row(&self, source: Source) -> bool {
-        self.loops.schedule.is_of_row(self.loops.traversal, source)
+        self.loops.is_of_row(source)
     }
 
     /// Steps and stores of rows in a phase. All threads of a block compute them, one stores.
     fn row_of_phase(&mut self, phase: usize, grid: Grid, body: &mut Vec<Stmt>) {
         let kernel = self.kernel;
-        let is_here = |source: Source| self.loops.schedule.phase(source) == phase;
-        let steps = (0..kernel.steps.len()).filter(|&i| self.loops.schedule.of_row[i] && is_here(Source::Step(i)));
+        let is_here = |source: Source| self.kernel.phase(source) == phase;
+        let steps = (0..kernel.steps.len()).filter(|&i| self.loops.of_row[i] && is_here(Source::Step(i)));
         body.extend(steps.map(|i| self.applied_on_grid(i)).collect::<Vec<_>>());
         let writes = |&k: &usize| self.loops.traversal.writes_rows(kernel, k) && is_here(kernel.stores[k].source);
         let mut stores = Vec::new();
@@ -134,7 +134,7 @@ impl Builder<'_> {
     pub(super) fn element(&mut self, phase: usize, aims: &[Aim], body: &mut Vec<Stmt>) {
         let kernel = self.kernel;
         let mut loaded = BTreeSet::new();
-        for i in self.loops.schedule.steps(kernel, phase, aims) {
+        for i in self.loops.steps(phase, aims) {
             for input in &kernel.steps[i].inputs {
                 self.load_once(input.source, &mut loaded, body);
             }

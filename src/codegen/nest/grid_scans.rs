@@ -31,14 +31,14 @@ use super::state_rules::{IS_BEHIND, IS_IN_ROW, SUM};
 use super::{Axis, Bind, Compute, For, Known, Origin, Spread, Stmt};
 use crate::codegen::kernel::Source;
 use crate::codegen::kernel_plan::RowsBy;
+use crate::codegen::loop_structure::Aim;
 use crate::codegen::monoid::{Monoid, Slot};
-use crate::codegen::schedule::Aim;
 
 impl Builder<'_> {
     /// The states of the scans of a phase, which begin with a row. A later phase computes a scan
     /// again, with a state of its own.
     pub(super) fn begin_scans(&mut self, phase: usize, aims: &[Aim], body: &mut Vec<Stmt>) -> Vec<usize> {
-        let steps = self.loops.schedule.steps(self.kernel, phase, aims);
+        let steps = self.loops.steps(phase, aims);
         let scans: Vec<usize> = steps.into_iter().filter(|&i| self.kernel.steps[i].scan.is_some()).collect();
         for &i in &scans {
             self.begin_scan('r', i, phase, body);

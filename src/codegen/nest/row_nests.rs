@@ -38,8 +38,8 @@ use crate::codegen::c_spelling::value_type;
 use crate::codegen::kernel::{Direction, Source};
 use crate::codegen::kernel_plan::Ahead;
 use crate::codegen::loop_structure::Phase;
+use crate::codegen::loop_structure::{Aim, source_of};
 use crate::codegen::monoid::{Monoid, Role, Slot, Update};
-use crate::codegen::schedule::{Aim, source_of};
 use crate::tensor::{DType, Scalar};
 use std::collections::BTreeSet;
 
@@ -62,7 +62,7 @@ impl Builder<'_> {
     pub(super) fn all_rows(&mut self) {
         let mut body = Vec::new();
         if self.loops.is_split() {
-            self.nest.slots = self.loops.place_of(self.loops.schedule.phases);
+            self.nest.slots = self.loops.place_of(self.loops.phases);
         }
         self.row(&mut body);
         let axis = match self.loops.traversal.direction {
@@ -104,9 +104,9 @@ impl Builder<'_> {
         if self.several().is_none() {
             body.extend((0..kernel.loads.len()).filter(|&k| traversal.invariant[k]).map(|k| self.load(k)));
         }
-        for phase in 0..self.loops.schedule.phases {
+        for phase in 0..self.loops.phases {
             self.values_of_row(phase, body);
-            let aims = self.loops.schedule.aims(kernel, traversal, phase);
+            let aims = self.loops.aims(phase);
             if !aims.is_empty() {
                 self.phase(phase, &aims, body);
             }
@@ -116,9 +116,9 @@ impl Builder<'_> {
     /// Steps and stores of rows in a phase.
     fn values_of_row(&mut self, phase: usize, body: &mut Vec<Stmt>) {
         let kernel = self.kernel;
-        let of_phase = |source| self.loops.schedule.phase(source) == phase;
+        let of_phase = |source| self.kernel.phase(source) == phase;
         let steps: Vec<usize> =
-            (0..kernel.steps.len()).filter(|&i| self.loops.schedule.of_row[i] && of_phase(Source::Step(i))).collect();
+            (0..kernel.steps.len()).filter(|&i| self.loops.of_row[i] && of_phase(Source::Step(i))).collect();
         let writes = |&k: &usize| self.loops.traversal.writes_rows(kernel, k) && of_phase(kernel.stores[k].source);
         let stores: Vec<usize> = (0..kernel.stores.len()).filter(writes).collect();
         if steps.is_empty() && stores.is_empty() {
@@ -171,8 +171,8 @@ impl Builder<'_> {
     /// is a double that all of them round, as vectors of rows would be rounded anew for each
     /// element.
     fn kept_type(&self, step: usize) -> DType {
-        let (kernel, schedule, own) = (self.kernel, &self.loops.schedule, Source::Step(step));
-        let is_with_it = |i: usize| schedule.of_row[i] && schedule.phase(Source::Step(i)) == schedule.phase(own);
+        let (kernel, own) = (self.kernel, Source::Step(step));
+        let is_with_it = |i: usize| self.loops.of_row[i] && kernel.phase(Source::Step(i)) == kernel.phase(own);
         let elsewhere = kernel.steps.iter().enumerate().filter(|(i, _)| !is_with_it(*i));
         let read =
             elsewhere.flat_map(|(_, other)| &other.inputs).chain(kernel.reductions.iter().map(|reduce| &reduce.input));
@@ -211,7 +211,7 @@ impl Builder<'_> {
         for source in sources {
             let Origin::Value(value) = self.origin(source) else { continue };
             let name = self.nest.values[value].name.as_str();
-            if self.loops.schedule.is_of_row(self.loops.traversal, source) && !seen.contains(&name) {
+            if self.loops.is_of_row(source) && !seen.contains(&name) {
                 seen.push(name);
                 all.push(source);
             }
@@ -222,7 +222,7 @@ impl Builder<'_> {
     /// Values of rows that the loops of a phase read.
     fn read_of_rows(&self, phase: &Phase) -> Vec<Source> {
         let aims = [&phase.aims[..], &phase.squares].concat();
-        let steps = self.loops.schedule.steps(self.kernel, phase.number, &aims);
+        let steps = self.loops.steps(phase.number, &aims);
         let read = steps.iter().flat_map(|&i| self.kernel.steps[i].inputs.iter().map(|input| input.source));
         self.of_rows(read.chain(aims.iter().map(|aim| source_of(self.kernel, *aim))))
     }
@@ -288,7 +288,7 @@ impl Builder<'_> {
 
     /// The state of scans begins with a row.
     pub(super) fn scans(&mut self, phase: usize, aims: &[Aim], body: &mut Vec<Stmt>) {
-        for i in self.loops.schedule.steps(self.kernel, phase, aims) {
+        for i in self.loops.steps(phase, aims) {
             let step = &self.kernel.steps[i];
             let Some(scan) = &step.scan else { continue };
             let name = beside(letter_of_scan(aims), &step.name);
@@ -424,7 +424,7 @@ impl Builder<'_> {
     /// What is prefetched after a block: only what the first phase reads comes from memory. Of
     /// interleaved rows, or rows that alternate, only the loop of a mean and a variance has time.
     fn prefetched_rows(&self, phase: usize, aims: &[Aim], accesses: &[usize]) -> Option<Stmt> {
-        let first = self.loops.accesses_of(0, &self.loops.schedule.aims(self.kernel, self.loops.traversal, 0));
+        let first = self.loops.accesses_of(0, &self.loops.aims(0));
         let is_load = |k: &usize| *k < self.kernel.loads.len() && first.contains(k);
         let loads = accesses.iter().copied().filter(is_load);
         let varies = aims.iter().any(|aim| matches!(aim, Aim::Reduce(k) if self.loops.is_variance(*k)));

@@ -22,9 +22,9 @@
 use super::build::{Builder, plain};
 use super::row_nests::over_state;
 use super::{Axis, Bind, For, Operand, Origin, Stmt};
+use crate::codegen::loop_structure::Aim;
 use crate::codegen::loop_structure::Phase;
 use crate::codegen::monoid::{Monoid, Slot};
-use crate::codegen::schedule::Aim;
 
 /// A part of the state that others read, and its place.
 struct Left {

@@ -42,9 +42,9 @@ use super::state_rules::{
 };
 use super::{Axis, Bind, For, Known, Operand, Origin, Place, Spread, Stmt, Term};
 use crate::codegen::kernel::Source;
+use crate::codegen::loop_structure::Aim;
 use crate::codegen::loop_structure::Phase;
 use crate::codegen::monoid::Update;
-use crate::codegen::schedule::Aim;
 
 /// A statement that sets a variable.
 fn set(variable: usize, term: Term) -> Stmt {

@@ -17,7 +17,7 @@ use super::{Space, Variable, estimate};
 use crate::codegen::cost_model::{Model, Open};
 use crate::codegen::kernel::Direction;
 use crate::codegen::kernel_plan::{Grid, Plan, RowsBy};
-use crate::codegen::schedule::{Aim, Schedule};
+use crate::codegen::loop_structure::{Aim, Loops};
 use crate::codegen::target::Target;
 use std::cell::RefCell;
 
@@ -81,11 +81,11 @@ impl<'k> Bindings<'k> {
                 Loop { is_nested: dim > 0, ..row },
             );
         }
-        let schedule = Schedule::new(model.kernel, model.traversal, chosen);
-        for phase in 0..if is_points { 0 } else { schedule.phases } {
-            let aims = schedule.aims(model.kernel, model.traversal, phase);
+        let structure = Loops::new(model.kernel, model.traversal, chosen);
+        for phase in 0..if is_points { 0 } else { structure.phases } {
+            let aims = structure.aims(phase);
             let reduces = aims.iter().any(|aim| matches!(aim, Aim::Reduce(_)));
-            let steps = schedule.steps(model.kernel, phase, &aims);
+            let steps = structure.steps(phase, &aims);
             let is_ordered = steps.iter().any(|&i| model.kernel.steps[i].scan.is_some());
             if !aims.is_empty() {
                 add(format!("elements of phase {phase}"), Loop { is_nested: true, reduces, is_ordered });

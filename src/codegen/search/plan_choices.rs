@@ -10,7 +10,7 @@ use super::{Space, Variable, estimate};
 use crate::codegen::cost_model::{Model, Open};
 use crate::codegen::kernel::Direction;
 use crate::codegen::kernel_plan::{Ahead, Plan};
-use crate::codegen::schedule::Aim;
+use crate::codegen::loop_structure::Aim;
 use crate::codegen::target::Target;
 
 /// A move: what is chosen, with its options.

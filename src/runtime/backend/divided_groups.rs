@@ -1,6 +1,7 @@
 //! Groups that run as several kernels.
 
 use super::{CpuBackend, Known, NAME, Request, Wanted, known};
+use crate::codegen::geometry::{Geometry, View, settle};
 use crate::codegen::kernel::{Kernel, Outcome};
 use crate::codegen::lowering::{Argument, lower};
 use crate::interpreter::IValue;
@@ -8,7 +9,6 @@ use crate::interpreter::call::Outs;
 use crate::ir::{Graph, Value};
 use crate::outlining::Excerpt;
 use crate::runtime::division::divide;
-use crate::runtime::geometry::{Geometry, View, settle};
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
 

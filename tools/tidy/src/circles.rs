@@ -17,7 +17,7 @@ const KNOWN: &[(&str, &[&str])] = &[
     // The executor of expressions calls arithmetic, which has their operators.
     ("src/codegen", &["arithmetic", "expression"]),
     // Plans name values of kernels, and the constants of a target are in the file of plans.
-    ("src/codegen", &["c_spelling", "kernel", "kernel_plan", "loop_structure", "monoid", "schedule"]),
+    ("src/codegen", &["c_spelling", "kernel", "kernel_plan", "loop_structure", "monoid"]),
     ("src/runtime", &["destinations", "executing"]),
     ("src/interpreter/operators", &["clamping", "containers", "pointwise", "scalars"]),
     ("src/interpreter/operators", &["percent_format", "strings"]),

@@ -29,6 +29,10 @@
 //! LD_PRELOAD=$(gcc -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 \
 //!     CC='gcc -fsanitize=address' cargo test --test suite random_groups
 //! ```
+//!
+//! UndefinedBehaviorSanitizer takes its library beside the other one, and ends the test with the
+//! first finding: `CC='gcc -fsanitize=address,undefined -fno-sanitize-recover=undefined'`. Fifty
+//! groups take some minutes so.
 
 #![allow(clippy::print_stdout, reason = "figures are for those who ask with --nocapture")]
 
@@ -738,7 +742,12 @@ fn check_together(seeds: &[u64], how: How) -> Vec<Checked> {
     let mut all: Vec<Checked> =
         groups.iter().map(|(seed, graph, group)| check(*seed, graph, group, &backend)).collect();
     let nests = Rc::new(executor(always_threads));
+    // An operation on two NaNs gives the sign of either.
+    let reads_signs = |group: &Group| group.text.contains("aten::signbit");
     for ((seed, graph, group), checked) in groups.iter().zip(&mut all).filter(|_| has_own_digits) {
+        if reads_signs(group) {
+            continue;
+        }
         let adds_in_shares = always_threads.is_some() && group.has_column_reductions;
         if group.reduces && (!scalar || adds_in_shares) {
             let judged = check(*seed, graph, group, &nests);

@@ -10,12 +10,10 @@
 //! follow the others, whatever their order in memory, except that the innermost one stays innermost
 //! if it is kept: see [`Direction`].
 
+use super::kernel::{ColumnReduction, Direction, Inner, Kernel, Lies, Load, Part, Reduction, Source, Store, Traversal};
+use super::kernel_plan::TUNING;
 use crate::analysis::axis_maps::AxisMap;
 use crate::analysis::reduced_dims::Axes;
-use crate::codegen::kernel::{
-    ColumnReduction, Direction, Inner, Kernel, Lies, Part, Reduction, Source, Store, Traversal,
-};
-use crate::codegen::kernel_plan::TUNING;
 use crate::tensor::{Dims, Tensor, layout};
 use smallvec::SmallVec;
 
@@ -181,6 +179,68 @@ pub fn settle(kernel: &Kernel, operands: &[Option<View>]) -> Result<Geometry, St
         return Err("an empty row has no largest element".to_owned());
     }
     Ok(collapsed(&space, &axes, &accesses, kernel, made, reaches))
+}
+
+/// A launch whose operands are contiguous and as large as the space that they lie in, where only
+/// their element types are known: what kernels are printed and compiled for before they run. The
+/// space has as few dimensions as reductions and parts name, and two at least, so that a reduction
+/// of the first one has rows that are interleaved.
+///
+/// # Errors
+/// Shapes that do not match: the group is divided when it runs, or runs operator by operator.
+pub fn likely(kernel: &Kernel) -> Result<Geometry, String> {
+    let columns = kernel.column_reductions.iter().map(|sum| &sum.axes);
+    let parts = kernel.loads.iter().filter_map(|load| load.part).chain(kernel.stores.iter().filter_map(|s| s.part));
+    let named = kernel.axes().into_iter().chain(columns).map(least_rank);
+    let least = named.chain(parts.map(|part| rank_with(part.dim))).max().unwrap_or(0).max(2);
+    let tried = |rank: usize| settle(kernel, &likely_views(kernel, rank)?);
+    // All dimensions, and the first one, are the same only of a vector.
+    tried(least).or_else(|why| tried(least + 1).or_else(|_| tried(1)).map_err(|_| why))
+}
+
+/// The fewest dimensions of a shape that has a dimension, which may count from the last.
+fn rank_with(dim: i64) -> usize {
+    if dim < 0 { dim.unsigned_abs() as usize } else { dim as usize + 1 }
+}
+
+fn least_rank(axes: &Axes) -> usize {
+    match axes {
+        Axes::All => 1,
+        Axes::These(dims) => dims.iter().map(|&dim| rank_with(dim)).max().unwrap_or(1),
+        Axes::ButLast(last) => last + 1,
+        Axes::AllBut(kept) => kept + 2,
+    }
+}
+
+/// Contiguous operands in a space of some rank.
+fn likely_views(kernel: &Kernel, rank: usize) -> Result<Vec<Option<View>>, String> {
+    let mut space: Dims = (0..rank as i64).map(|dim| dim + 2).collect();
+    for sizes in kernel.reductions.iter().filter_map(|reduction| reduction.sizes.as_ref()) {
+        let outer = rank.saturating_sub(sizes.len());
+        space = space[..outer].iter().chain(sizes).copied().collect();
+    }
+    let axes = kernel.axes().map_or(Ok(Vec::new()), |axes| wrapped(axes, space.len()))?;
+    let shape = |k: usize, load: &Load| -> Dims {
+        let exact = kernel.exact.iter().find(|(source, _)| *source == Source::Load(k));
+        match (exact, load.axis_map) {
+            (Some((_, sizes)), _) => sizes.as_slice().into(),
+            _ if !load.dimensioned => Dims::new(),
+            (None, AxisMap::Channels) => space[1..2].into(),
+            (None, axis_map) => mapped(axis_map, &space, &axes),
+        }
+    };
+    let operands = kernel.loads.iter().map(|load| load.operand + 1).max().unwrap_or(0);
+    let mut views = vec![None; operands];
+    for (k, load) in kernel.loads.iter().enumerate() {
+        let mut shape = shape(k, load);
+        if let Some(part) = load.part {
+            let dim = layout::wrap(part.dim, shape.len()).map_err(|error| error.0)?;
+            shape[dim] *= part.count;
+        }
+        let strides = layout::contiguous(&shape);
+        views[load.operand].get_or_insert(View { shape, strides, offset: 0 });
+    }
+    Ok(views)
 }
 
 /// A view of an access in the space: broadcast, with stride 0 in dimensions that it does not have.
