@@ -47,6 +47,7 @@ mod launch_plan;
 mod launching;
 mod library_calls;
 pub mod loading;
+pub mod memory_profile;
 mod partial_sums;
 #[cfg(test)]
 mod plan_test;

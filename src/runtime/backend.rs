@@ -10,10 +10,11 @@ use super::cuda_launch::{DeviceKernel, on_device};
 use super::cuda_libraries;
 use super::disk_cache::DiskCache;
 use super::division::Known;
-use super::emulated_launch::{self, Emulated, entry_of};
+use super::emulated_launch::{self, Emulated, Observed, entry_of};
 use super::engine::Engine;
 use super::launch_plan::{Code, Compiled, Plan, Plans, Way, known, threads_worth};
 use super::loading::Loaded;
+use super::memory_profile::MemoryProfile;
 use super::prepared_launch::Prepared;
 use super::thread_pool::processors;
 use super::toolchain::{self, Compiler};
@@ -72,6 +73,9 @@ pub struct Settings {
     pub cublas: Option<String>,
     /// The number of the GPU.
     pub device: u32,
+    /// Determines the order in which blocks and threads of an emulated device take turns; that of
+    /// their numbers if it is 0.
+    pub schedule_seed: u32,
     /// Every launch uses this number of threads, whatever its size, and rows are split between them
     /// where that is possible: for tests.
     pub always_threads: Option<usize>,
@@ -189,6 +193,7 @@ pub struct CpuBackend {
     remarks: RefCell<Vec<String>>,
     /// What was wrong in checked launches.
     findings: RefCell<Vec<String>>,
+    profile: RefCell<MemoryProfile>,
     /// Groups whose plan of a file was used, and why others were refused.
     used_plans: RefCell<FxHashSet<String>>,
     refused_plans: RefCell<Vec<String>>,
@@ -215,6 +220,7 @@ impl CpuBackend {
             counts: Cell::default(),
             remarks: RefCell::default(),
             findings: RefCell::default(),
+            profile: RefCell::default(),
             used_plans: RefCell::default(),
             refused_plans: RefCell::default(),
             deadline: Cell::default(),
@@ -224,6 +230,11 @@ impl CpuBackend {
     /// Its name on the command line.
     pub fn name(&self) -> &'static str {
         self.settings.engine.name()
+    }
+
+    /// Whether memory is guarded, and the seed of schedules.
+    pub(super) fn how(&self) -> (bool, u32) {
+        (self.settings.guarded, self.settings.schedule_seed)
     }
 
     /// What kernels are made for.
@@ -236,7 +247,14 @@ impl CpuBackend {
         self.findings.borrow().clone()
     }
 
-    pub(super) fn note_findings(&self, name: &str, found: &[String]) {
+    /// How launches accessed memory, where they were checked.
+    pub fn memory_profile(&self) -> MemoryProfile {
+        self.profile.borrow().clone()
+    }
+
+    pub(super) fn note_seen(&self, name: &str, seen: Observed) {
+        let found = seen.findings;
+        self.profile.borrow_mut().add_group(name, seen.profile);
         let mut findings = self.findings.borrow_mut();
         for finding in found.iter().map(|finding| format!("{name}: {finding}")) {
             if findings.len() < MOST_REASONS && !findings.contains(&finding) {
@@ -375,9 +393,9 @@ impl CpuBackend {
             Way::Pieces(pieces) => self.run_pieces(request, &pieces),
             Way::Launch(plan) => {
                 within_limits(&plan.kernel, &operands)?;
-                let mut prepared = Prepared::new(plan, operands, self.settings.guarded);
+                let mut prepared = Prepared::new(plan, operands, self.how());
                 let launched = prepared.launch()?;
-                self.note_findings(name, prepared.findings());
+                self.note_seen(name, prepared.seen());
                 self.count(|counts| counts.launched += u64::from(launched));
                 prepared.results()
             }
@@ -430,7 +448,7 @@ impl CpuBackend {
             }
         };
         within_limits(&plan.kernel, request.operands)?;
-        Ok(Prepared::new(plan, request.operands.to_vec(), self.settings.guarded))
+        Ok(Prepared::new(plan, request.operands.to_vec(), self.how()))
     }
 
     /// Compiles the kernels of several groups as one unit. Groups without a kernel are left out:

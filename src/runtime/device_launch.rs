@@ -78,6 +78,18 @@ pub(super) struct RawFinding {
     pub(super) other_thread: i64,
 }
 
+/// What was counted of the accesses at a place: `jo_place`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct RawPlace {
+    pub(super) line: i64,
+    /// 1 for shared memory, plus 2 for stores.
+    pub(super) kind: i64,
+    pub(super) requests: i64,
+    pub(super) transactions: i64,
+    pub(super) fewest: i64,
+}
+
 /// How a launch is emulated: `jo_emulation`.
 #[repr(C)]
 #[derive(Debug)]
@@ -85,8 +97,8 @@ pub(super) struct Emulation {
     /// Blocks, and the threads of each.
     pub(super) blocks: i64,
     pub(super) threads: i64,
-    /// In which of several orders they run.
-    pub(super) order: i64,
+    /// Determines the order in which they run; that of their numbers if it is 0.
+    pub(super) seed: i64,
     /// Whether threads wait for each other, so that each needs a stack.
     pub(super) has_barriers: i64,
     pub(super) stacks: *mut u8,
@@ -97,6 +109,10 @@ pub(super) struct Emulation {
     pub(super) findings: *mut RawFinding,
     pub(super) most_findings: i64,
     pub(super) found: i64,
+    /// What is counted of accesses, in checked mode.
+    pub(super) places: *mut RawPlace,
+    pub(super) most_places: i64,
+    pub(super) place_count: i64,
 }
 
 /// The dimensions in the order of a device, those of rows first, and how many those are. A point is
@@ -126,6 +142,7 @@ mod tests {
             offset_of!(DeviceLaunch, shape) + 4 * (MOST_DIMS * (1 + MOST_ACCESSES) + 2 * MOST_ACCESSES)
         );
         assert_eq!((size_of::<Cell>(), size_of::<Region>(), size_of::<RawFinding>()), (32, 40, 48));
-        assert_eq!((offset_of!(Emulation, stacks), size_of::<Emulation>()), (32, 88));
+        assert_eq!((offset_of!(Emulation, stacks), size_of::<Emulation>()), (32, 112));
+        assert_eq!(size_of::<RawPlace>(), 40);
     }
 }

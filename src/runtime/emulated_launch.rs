@@ -5,10 +5,12 @@
 //! meaning in C. Blocks run one after the other. In checked mode every access of memory tells what
 //! it touches, and what is wrong is reported with the IR line of the statement: an element outside
 //! of an operand, one that nothing has written, two threads at one element without a barrier in
-//! between, a barrier that some threads do not reach.
+//! between, a barrier that some threads do not reach, an address that is no multiple of the size.
+//! The transactions of memory that accesses take are counted, see `memory_profile.rs`.
 
-use super::device_launch::{Cell, DeviceLaunch, Emulation, MOST_DIMS, RawFinding, Region, device_order};
+use super::device_launch::{Cell, DeviceLaunch, Emulation, MOST_DIMS, RawFinding, RawPlace, Region, device_order};
 use super::loading::{EmulatedEntry, Loaded};
+use super::memory_profile::MemoryProfile;
 use super::partial_sums::PartialSums;
 use crate::codegen::geometry::Geometry;
 use crate::codegen::kernel::Kernel;
@@ -33,6 +35,17 @@ const STACK: usize = 32 << 10;
 const SEVERAL: i64 = 1024;
 /// Findings that are kept of a launch.
 const MOST_FINDINGS: usize = 8;
+/// Places of a kernel whose accesses are counted: `JO_WATCHED`.
+const MOST_PLACES: usize = 256;
+
+/// What the checks of launches say.
+#[derive(Debug, Default)]
+pub(super) struct Observed {
+    /// What was wrong.
+    pub(super) findings: Vec<String>,
+    /// How memory was accessed.
+    pub(super) profile: MemoryProfile,
+}
 
 /// A kernel whose blocks of threads are emulated.
 #[derive(Debug)]
@@ -79,7 +92,7 @@ pub(super) fn entry_of(name: &str) -> String {
 static ONE_AT_A_TIME: Mutex<Vec<u8>> = Mutex::new(Vec::new());
 
 impl Emulated {
-    /// Runs a launch, whose threads take turns in one of several orders. Returns what was wrong.
+    /// Runs a launch, whose blocks and threads take turns as a seed determines.
     ///
     /// # Errors
     /// Why a device could not be launched so.
@@ -88,8 +101,8 @@ impl Emulated {
         kernel: &Kernel,
         geometry: &Geometry,
         operands: &Operands<'_>,
-        order: i64,
-    ) -> Result<Vec<String>, String> {
+        seed: u32,
+    ) -> Result<Observed, String> {
         let mut launch = operands.launch(geometry)?;
         let mut sums = PartialSums::of(kernel, geometry, self.grid)?;
         let blocks = sums.iter().map(PartialSums::most_blocks).fold(self.blocks(&launch), i64::min);
@@ -100,22 +113,18 @@ impl Emulated {
             place(sums, at, &mut launch)?;
             memory[sums.access] = self.partial(sums);
         }
-        let mut found = self.run((self.entry, self.has_barriers), &launch, blocks, &mut memory, order);
+        let mut seen = Observed::default();
+        self.run((self.entry, self.has_barriers), &launch, blocks, &mut memory, (seed, &mut seen));
         for sums in &sums {
             let to = operands.data[sums.access];
             let mut memory = [Memory { cells: Vec::new(), ..self.partial(sums) }, self.result(kernel, sums, to)];
             let at = (sums.memory.as_ptr().expose_provenance(), sums.memory.len());
             let launch = total_launch(sums, at, to.0);
             let entry = self.totals.iter().find(|total| total.0 == sums.store).ok_or("a sum has no second launch")?;
-            found.extend(self.run(
-                (entry.1, false),
-                &launch,
-                self.blocks_of(&launch, RowsBy::Thread),
-                &mut memory,
-                order,
-            ));
+            let blocks = self.blocks_of(&launch, RowsBy::Thread);
+            self.run((entry.1, false), &launch, blocks, &mut memory, (seed, &mut seen));
         }
-        Ok(found)
+        Ok(seen)
     }
 
     /// The memory of an access, with what is known of its elements.
@@ -142,17 +151,18 @@ impl Emulated {
         launch: &DeviceLaunch,
         blocks: i64,
         memory: &mut [Memory],
-        order: i64,
-    ) -> Vec<String> {
+        (seed, seen): (u32, &mut Observed),
+    ) {
         let mut regions: Vec<Region> = memory.iter_mut().map(Memory::region).collect();
         let mut findings = [RawFinding::default(); MOST_FINDINGS];
+        let mut places = vec![RawPlace::default(); if self.is_checked { MOST_PLACES } else { 0 }];
         // A panic leaves no state behind that a launch would read.
         let mut stacks = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         stacks.resize(STACK * self.grid.threads, 0);
         let mut emulation = Emulation {
             blocks,
             threads: self.grid.threads as i64,
-            order,
+            seed: i64::from(seed),
             has_barriers: i64::from(has_barriers),
             stacks: aligned(&mut stacks),
             // The first stack begins at a multiple of 16 behind the memory's begin.
@@ -162,10 +172,15 @@ impl Emulated {
             findings: findings.as_mut_ptr(),
             most_findings: MOST_FINDINGS as i64,
             found: 0,
+            places: places.as_mut_ptr(),
+            most_places: places.len() as i64,
+            place_count: 0,
         };
         self.enter(entry, &mut emulation, launch);
         let found = usize::try_from(emulation.found).unwrap_or(0);
-        findings[..found].iter().map(|finding| self.described(finding)).collect()
+        let counted = usize::try_from(emulation.place_count).unwrap_or(0);
+        seen.findings.extend(findings[..found].iter().map(|finding| self.described(finding)));
+        seen.profile.add(&places[..counted], |line| self.statement(line));
     }
 
     fn blocks(&self, launch: &DeviceLaunch) -> i64 {
@@ -197,6 +212,7 @@ impl Emulated {
                 "thread {thread} of block {block} and {other} race, without a barrier in between: {here}; and: {there}"
             ),
             4 => format!("thread {thread} of block {block} writes an operand: {here}"),
+            6 => format!("thread {thread} of block {block} is at an address that its size does not divide: {here}"),
             _ if other_line < 0 => {
                 format!("thread {other_thread} of block {block} ends, and others wait at a barrier: {here}")
             }

@@ -2,7 +2,7 @@
 //! the text of a kernel.
 
 use super::disk_cache::DiskCache;
-use super::emulated_launch::{Emulated, Operands, entry_of, source};
+use super::emulated_launch::{Emulated, Observed, Operands, entry_of, source};
 use super::loading::Loaded;
 use super::toolchain;
 use super::{CpuBackend, Engine, Settings};
@@ -18,8 +18,8 @@ use std::rc::Rc;
 
 /// Rows, and the elements of each: neither is a multiple of the threads of a block.
 const SHAPE: [i64; 2] = [5, 1000];
-/// The orders in which threads take turns.
-const ORDERS: std::ops::Range<i64> = 0..3;
+/// The seeds of the orders in which threads take turns.
+const SEEDS: std::ops::Range<u32> = 0..3;
 
 /// A group of one operand, `%x`, and one result, `%y`.
 fn graph(section: &str) -> Graph {
@@ -31,6 +31,7 @@ with prim::FusionGroup_0 = graph(%x : Float(*, *)):
   %none : None = prim::Constant()
   %one : int = prim::Constant[value=1]()
   %no : bool = prim::Constant[value=0]()
+  %half : float = prim::Constant[value=0.5]()
   %yes : bool = prim::Constant[value=1]()
   %outer : int[] = prim::Constant[value=[0]]()
   %dims : int[] = prim::Constant[value=[1]]()
@@ -44,6 +45,12 @@ with prim::FusionGroup_0 = graph(%x : Float(*, *)):
 /// Its kernel.
 fn planned(section: &str) -> Planned {
     kernels(&graph(section), None, &CUDA).planned.remove(0)
+}
+
+/// Its text.
+fn text(section: &str) -> String {
+    let planned = planned(section);
+    CUDA.function("k", &planned.kernel, &planned.traversal, &planned.plan).expect("a function")
 }
 
 /// The emulated kernel of a unit, checked.
@@ -70,23 +77,27 @@ fn geometry(kernel: &Kernel) -> Geometry {
     settle(kernel, &[Some(view)]).expect("a space")
 }
 
-/// The result of a kernel whose text was changed, and what its launches report, in each order.
+/// The result of a kernel whose text was changed, and what its launches report, under each seed.
 fn run(section: &str, change: &dyn Fn(&str) -> String) -> (Vec<f32>, Vec<String>) {
+    let (result, seen) = observed(section, change);
+    (result, seen.into_iter().flat_map(|seen| seen.findings).collect())
+}
+
+fn observed(section: &str, change: &dyn Fn(&str) -> String) -> (Vec<f32>, Vec<Observed>) {
     let planned = planned(section);
-    let function = CUDA.function("k", &planned.kernel, &planned.traversal, &planned.plan).expect("a function");
-    let changed = change(&function);
+    let changed = change(&text(section));
     let emulated = emulated(&planned, &(CUDA.unit)(&[changed]));
     let geometry = geometry(&planned.kernel);
     let input: Vec<f32> = (0..SHAPE[0] * SHAPE[1]).map(|i| (i * 37 % 211) as f32 / 70.0 - 1.5).collect();
     let mut result = vec![f32::NAN; geometry.made[0].0.iter().product::<i64>() as usize];
     let mut found = Vec::new();
-    for order in ORDERS {
+    for seed in SEEDS {
         let data = [
             (input.as_ptr().expose_provenance(), input.len()),
             (result.as_mut_ptr().expose_provenance(), result.len()),
         ];
         let operands = Operands { data: &data, floats: &[], integers: &[] };
-        found.extend(emulated.launch(&planned.kernel, &geometry, &operands, order).expect("a launch"));
+        found.push(emulated.launch(&planned.kernel, &geometry, &operands, seed).expect("a launch"));
     }
     (result, found)
 }
@@ -135,6 +146,9 @@ fn results_are_those_of_the_interpreter() {
 
 const SUM: &str = "%y : Tensor = aten::sum(%x, %dims, %no, %none)";
 const SOFTMAX: &str = "%y : Tensor = aten::softmax(%x, %one, %none)";
+const VARIANCE: &str = "%y : Tensor = aten::var(%x, %dims, %no, %no)";
+const PLACE: &str = "%i : Tensor = aten::argmax(%x, %one, %no)\n  %y : Tensor = aten::mul(%i, %half)";
+const SCAN: &str = "%y : Tensor = aten::cumsum(%x, %one, %none)";
 const RELU: &str = "%y : Tensor = aten::relu(%x)";
 
 #[test]
@@ -159,17 +173,78 @@ fn without_barrier(text: &str, n: usize) -> String {
 fn each_removed_barrier_is_reported_with_its_ir_line() {
     // Each phase of a softmax has arrays of its own: the last barrier of one is not needed for
     // what the other writes.
-    let all: [(&str, &str, &[usize]); 2] = [(SUM, "aten::sum", &[0, 1, 2]), (SOFTMAX, "aten::softmax", &[0, 1, 3, 4])];
+    let all: [(&str, &str, &[usize]); 5] = [
+        (SUM, "aten::sum", &[0, 1, 2]),
+        (SOFTMAX, "aten::softmax", &[0, 1, 3, 4]),
+        (VARIANCE, "aten::var", &[0, 1, 2]),
+        (PLACE, "aten::argmax", &[0, 1, 2]),
+        (SCAN, "aten::cumsum", &[0, 1, 2, 3]),
+    ];
     for (section, kind, needed) in all {
-        let planned = planned(section);
-        let text = CUDA.function("k", &planned.kernel, &planned.traversal, &planned.plan).expect("a function");
-        assert_eq!(text.matches("JO_BARRIER();").count() % 3, 0, "{text}");
         for &n in needed {
             let (_, found) = run(section, &|text| without_barrier(text, n));
             let is_told = |why: &String| why.contains("race, without a barrier in between") && why.contains(kind);
             assert!(found.iter().any(is_told), "barrier {n} of {section}: {found:?}");
         }
     }
+}
+
+#[test]
+fn each_removed_mask_is_reported() {
+    const MASKS: [&str; 4] = [
+        "if (JO_THREAD == 0) {",
+        "if (JO_THREAD < half) {",
+        "if (JO_THREAD >= distance) {",
+        "if ((i64)element < launch.count) {",
+    ];
+    let mut removed = [0; MASKS.len()];
+    for section in [SUM, SOFTMAX, VARIANCE, PLACE, SCAN] {
+        let text = text(section);
+        for (mask, removed) in MASKS.iter().zip(&mut removed) {
+            for (n, (at, _)) in text.match_indices(mask).enumerate() {
+                let (_, found) = run(section, &|text| format!("{}{{{}", &text[..at], &text[at + mask.len()..]));
+                assert!(!found.is_empty(), "{n}, `{mask}` of {section}");
+                *removed += 1;
+            }
+        }
+    }
+    assert!(removed.iter().all(|&n| n > 0), "{removed:?}");
+}
+
+#[test]
+fn accesses_apart_take_more_transactions() {
+    let totals = |section: &str, from: &str, to: &str, is_shared: bool| {
+        let change = |text: &str| {
+            assert!(text.contains(from), "`{from}` is not in\n{text}");
+            text.replace(from, to)
+        };
+        let (_, seen) = observed(section, &change);
+        let total = seen[0].profile.total(is_shared);
+        assert!(total.0 > 0, "nothing was counted in {section}");
+        (total.1, total.2)
+    };
+    let (sectors, fewest) = totals(RELU, "JO_GET(in0, r0)", "JO_GET(in0, r0)", false);
+    assert_eq!(sectors, fewest);
+    // Each thread reads from a sector of its own.
+    let (apart, same) = totals(RELU, "JO_GET(in0, r0)", "JO_GET(in0, r0 * 8 % 4096)", false);
+    assert!(apart > same * 4, "{apart} sectors in place of {same}");
+    let (turns, fewest) = totals(SUM, "JO_GET(all_a_y, 0)", "JO_GET(all_a_y, 0)", true);
+    assert_eq!(turns, fewest);
+    // Doubles that are 16 apart are in the same two banks.
+    let apart = totals(
+        SUM,
+        "JO_PUT(all_a_y, JO_THREAD, a_y)",
+        "JO_PUT(all_a_y, JO_THREAD % 16 * 16 + JO_THREAD / 16, a_y)",
+        true,
+    );
+    assert!(apart.0 > turns + 8, "{apart:?}, and {turns}");
+}
+
+#[test]
+fn addresses_that_sizes_do_not_divide_are_reported() {
+    let odd = "JO_GET((const float *)((const char *)in0 + 2), r0)";
+    let (_, found) = run(RELU, &|text| text.replace("JO_GET(in0, r0)", odd));
+    assert!(found.iter().any(|why| why.contains("that its size does not divide") && why.contains("%x")), "{found:?}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 // Blocks of threads on a processor. This text stands before a unit of kernels, whose head is
 // codegen/cuda_head.c, and gives its words their meaning: blocks run one after the other, and the
 // threads of a block are fibers, which change at barriers. With JO_CHECKED every access of memory
-// is checked.
+// is checked, and counted as a device would make it.
 #define JO_EMULATED 1
 typedef int i32;
 typedef unsigned int u32;
@@ -24,17 +24,24 @@ typedef struct {
 typedef struct {
     i64 kind, line, other_line, block, thread, other_thread;
 } jo_finding;
-// runtime/emulated_launch.rs says what each field means.
+// The accesses of one place in the text: how often a warp made one together, the transactions that
+// took, and how few would have done. Kinds: 1 for shared memory, plus 2 for stores.
 typedef struct {
-    i64 blocks, threads, order, has_barriers;
+    i64 line, kind, requests, transactions, fewest;
+} jo_place;
+// runtime/device_launch.rs says what each field means.
+typedef struct {
+    i64 blocks, threads, seed, has_barriers;
     char *stacks;
     i64 stack;
     jo_region *regions;
     i64 region_count;
     jo_finding *findings;
     i64 most_findings, found;
+    jo_place *places;
+    i64 most_places, place_count;
 } jo_emulation;
-enum { JO_BOUNDS = 1, JO_UNWRITTEN, JO_RACE, JO_OPERAND, JO_DIVERGES };
+enum { JO_BOUNDS = 1, JO_UNWRITTEN, JO_RACE, JO_OPERAND, JO_DIVERGES, JO_MISALIGNED };
 
 #define JO_MOST_THREADS 1024
 static jo_emulation *jo_now_emulated;
@@ -93,10 +100,41 @@ static void jo_first_step(void)
     jo_wait(JO_DONE);
 }
 
-// The thread that comes i-th, in one of several orders; their number is a power of two.
-static u32 jo_turn(const jo_emulation *all, i64 i)
+// Numbers that a seed determines.
+static u32 jo_random_state;
+
+static u32 jo_random(u32 below)
 {
-    return (u32)((i * (2 * all->order + 1) + all->order * 7) % all->threads);
+    jo_random_state ^= jo_random_state << 13;
+    jo_random_state ^= jo_random_state >> 17;
+    jo_random_state ^= jo_random_state << 5;
+    return jo_random_state % below;
+}
+
+// An order of so many threads or blocks: as they are counted, or one that the seed determines.
+static void jo_set_order(u32 *order, i64 count)
+{
+    for (i64 i = 0; i < count; i++) order[i] = (u32)i;
+    for (i64 i = count - 1; i > 0 && jo_now_emulated->seed; i--) {
+        const u32 with = jo_random((u32)i + 1), one = order[i];
+        order[i] = order[with], order[with] = one;
+    }
+}
+
+static u32 jo_turns[JO_MOST_THREADS];
+
+// Lets each thread run that does not wait; whether one did.
+static int jo_round(const jo_emulation *all)
+{
+    int ran = 0;
+    jo_set_order(jo_turns, all->threads);
+    for (i64 i = 0; i < all->threads; i++) {
+        jo_thread_now = jo_turns[i];
+        if (jo_waits[jo_thread_now] != JO_READY) continue;
+        jo_switch(&jo_scheduler, jo_stacks[jo_thread_now]);
+        ran = 1;
+    }
+    return ran;
 }
 
 // Runs all threads up to their next barrier; whether there is one. All must wait at the same.
@@ -104,10 +142,7 @@ static int jo_step(const jo_emulation *all)
 {
     i64 waiting = 0;
     i32 line = 0;
-    for (i64 i = 0; i < all->threads; i++) {
-        jo_thread_now = jo_turn(all, i);
-        if (jo_waits[jo_thread_now] == JO_READY) jo_switch(&jo_scheduler, jo_stacks[jo_thread_now]);
-    }
+    while (jo_round(all)) {}
     for (i64 i = 0; i < all->threads; i++) if (jo_waits[i] > 0) waiting++, line = jo_waits[i];
     for (i64 i = 0; i < all->threads && waiting; i++) {
         jo_thread_now = (u32)i;
@@ -150,6 +185,127 @@ static void jo_forget(void)
         for (i64 i = 0; i < jo_shared[k].bytes / jo_shared[k].size; i++) jo_shared[k].cells[i] = none;
 }
 
+// A place in the text whose accesses are counted in this block. Those that the threads of a warp make
+// for the n-th time since a barrier are one request; the first requests of each warp are counted.
+// Where they are counts from the begin of their memory, as if a sector or the first bank began there.
+enum { JO_WARP = 32, JO_WARPS = JO_MOST_THREADS / JO_WARP, JO_REQUESTS = 16, JO_WATCHED = 256, JO_COUNTERS = 1 << 14 };
+typedef struct {
+    u32 time, turn, lanes;
+    i64 at[JO_WARP];
+} jo_request;
+typedef struct {
+    i64 line, kind, size;
+    u32 time[JO_MOST_THREADS], turn[JO_MOST_THREADS], made[JO_WARPS];
+    jo_request requests[JO_WARPS][JO_REQUESTS];
+} jo_watched;
+static jo_watched jo_watch[JO_WATCHED];
+static i64 jo_watch_count;
+static unsigned short jo_watch_of[JO_COUNTERS];
+
+static jo_watched *jo_watched_at(i32 counter, i64 line, i64 kind, i64 size)
+{
+    if (counter >= JO_COUNTERS || (!jo_watch_of[counter] && jo_watch_count == JO_WATCHED)) return 0;
+    if (!jo_watch_of[counter]) {
+        jo_watched *const begun = &jo_watch[jo_watch_count++];
+        begun->line = line, begun->kind = kind, begun->size = size;
+        jo_watch_of[counter] = (unsigned short)jo_watch_count;
+    }
+    return &jo_watch[jo_watch_of[counter] - 1];
+}
+
+static void jo_count(i32 counter, i64 line, i64 kind, i64 size, i64 offset)
+{
+    jo_watched *const watched = jo_watched_at(counter, line, kind, size);
+    if (!watched) return;
+    const u32 me = jo_thread_now, warp = me / JO_WARP;
+    if (watched->time[me] != jo_time) watched->time[me] = jo_time, watched->turn[me] = 0;
+    const u32 turn = watched->turn[me]++;
+    u32 k = 0;
+    while (k < watched->made[warp] && (watched->requests[warp][k].time != jo_time || watched->requests[warp][k].turn != turn)) k++;
+    if (k == JO_REQUESTS) return;
+    jo_request *const request = &watched->requests[warp][k];
+    if (k == watched->made[warp]) request->time = jo_time, request->turn = turn, request->lanes = 0, watched->made[warp]++;
+    request->lanes |= 1u << me % JO_WARP;
+    request->at[me % JO_WARP] = offset;
+}
+
+// How many units of so many bytes some lanes touch, and how many bytes in all, each counted once.
+static i64 jo_units(const i64 *at, u32 lanes, i64 size, i64 unit, i64 *bytes)
+{
+    i64 units = 0;
+    *bytes = 0;
+    for (int i = 0; i < JO_WARP; i++) {
+        int unit_is_new = lanes >> i & 1, is_new = unit_is_new;
+        for (int k = 0; k < i && is_new; k++) {
+            if (!(lanes >> k & 1)) continue;
+            if (at[k] == at[i]) is_new = unit_is_new = 0;
+            if (at[k] / unit == at[i] / unit) unit_is_new = 0;
+        }
+        units += unit_is_new, *bytes += is_new * size;
+    }
+    return units;
+}
+
+// The turns in which banks of 4 bytes serve some lanes: one gives a word a turn, to any number.
+static i64 jo_ways(const i64 *at, u32 lanes)
+{
+    i64 most = 0, words[JO_WARP] = {0}, seen[JO_WARP][JO_WARP];
+    for (int i = 0; i < JO_WARP; i++) {
+        if (!(lanes >> i & 1)) continue;
+        const i64 word = at[i] / 4, bank = word % JO_WARP;
+        i64 k = 0;
+        while (k < words[bank] && seen[bank][k] != word) k++;
+        if (k == words[bank]) seen[bank][words[bank]++] = word;
+        if (words[bank] > most) most = words[bank];
+    }
+    return most;
+}
+
+static void jo_count_request(jo_place *place, const i64 *at, u32 lanes, i64 size)
+{
+    i64 bytes;
+    place->requests++;
+    if (place->kind & 1) {
+        // All banks give 128 bytes a turn: half of a warp has 8 bytes each, a fourth has 16.
+        const int together = size > 4 ? (int)(128 / size) : JO_WARP;
+        for (int first = 0; first < JO_WARP; first += together) {
+            const u32 now = together == JO_WARP ? lanes : lanes & (((1u << together) - 1) << first);
+            place->transactions += jo_ways(at, now), place->fewest += now != 0;
+        }
+        return;
+    }
+    place->transactions += jo_units(at, lanes, size, 32, &bytes);
+    place->fewest += (bytes + 31) / 32;
+}
+
+// At the end of a block: adds what its warps requested to what others did.
+static void jo_count_block(void)
+{
+    jo_emulation *const all = jo_now_emulated;
+    for (i64 k = 0; k < jo_watch_count; k++) {
+        jo_watched *const watched = &jo_watch[k];
+        if (k >= all->place_count && k < all->most_places) {
+            const jo_place begun = {watched->line, watched->kind, 0, 0, 0};
+            all->places[all->place_count++] = begun;
+        }
+        for (i64 warp = 0; warp < (all->threads + JO_WARP - 1) / JO_WARP; warp++) {
+            for (u32 n = 0; n < watched->made[warp] && k < all->place_count; n++) {
+                const jo_request *const request = &watched->requests[warp][n];
+                jo_count_request(&all->places[k], request->at, request->lanes, watched->size);
+            }
+            watched->made[warp] = 0;
+        }
+        for (i64 i = 0; i < all->threads; i++) watched->time[i] = 0;
+    }
+}
+
+// At the end of a launch: the places of the next one are others.
+static void jo_end_count(void)
+{
+    for (i64 k = 0; k < JO_COUNTERS; k++) jo_watch_of[k] = 0;
+    jo_watch_count = 0;
+}
+
 static const jo_region *jo_region_of(const void *memory)
 {
     const jo_emulation *const all = jo_now_emulated;
@@ -164,13 +320,23 @@ static int jo_is_ordered(u32 thread, u32 block, u32 time)
     return !thread || (block == jo_block_now && (thread == jo_thread_now + 1 || time < jo_time));
 }
 
+// In an order that a seed determines, threads stop before some of their accesses for others.
+static void jo_give_way(void)
+{
+    if (jo_now_emulated->seed && jo_now_emulated->has_barriers && jo_random(16) == 0) jo_wait(JO_READY);
+}
+
 // The element that an access means; a place aside where it must not be touched.
-static void *jo_touch(const void *memory, const void *at, i64 size, int writes, i32 line)
+static void *jo_touch(const void *memory, const void *at, i64 size, int writes, i32 line, i32 counter)
 {
     static i64 aside[2];
+    jo_give_way();
     const jo_region *const region = jo_region_of(memory);
+    if ((i64)at % size) return jo_report(JO_MISALIGNED, line, 0, 0), (void *)aside;
     const i64 offset = region ? (const char *)at - region->memory : -1;
     if (offset < 0 || offset + size > region->bytes) return jo_report(JO_BOUNDS, line, 0, 0), (void *)aside;
+    const int is_shared = region >= jo_shared && region < jo_shared + JO_MOST_SHARED;
+    jo_count(counter, line, is_shared + 2 * writes, size, offset);
     if (!region->cells) return writes ? jo_report(JO_OPERAND, line, 0, 0), (void *)aside : (void *)at;
     jo_cell *const cell = &region->cells[offset / region->size];
     if (!jo_is_ordered(cell->writer, cell->writer_block, cell->written_at))
@@ -191,10 +357,10 @@ static void *jo_touch(const void *memory, const void *at, i64 size, int writes, 
     return (void *)at;
 }
 
-#define JO_GET(memory, at) (*(__typeof__(&(memory)[0]))jo_touch((memory), &(memory)[at], sizeof((memory)[0]), 0, __LINE__))
+#define JO_GET(memory, at) (*(__typeof__(&(memory)[0]))jo_touch((memory), &(memory)[at], sizeof((memory)[0]), 0, __LINE__, __COUNTER__))
 #define JO_PUT(memory, at, value) do { \
     const __typeof__(+(memory)[0]) jo_value = (value); \
-    *(__typeof__(&(memory)[0]))jo_touch((memory), &(memory)[at], sizeof((memory)[0]), 1, __LINE__) = jo_value; \
+    *(__typeof__(&(memory)[0]))jo_touch((memory), &(memory)[at], sizeof((memory)[0]), 1, __LINE__, __COUNTER__) = jo_value; \
 } while (0)
 #define JO_SHARED(type, name, count) \
     static type name[count]; \
@@ -202,6 +368,8 @@ static void *jo_touch(const void *memory, const void *at, i64 size, int writes, 
     jo_share(name, sizeof(name), sizeof(type), cells_##name)
 #else
 static void jo_forget(void) {}
+static void jo_count_block(void) {}
+static void jo_end_count(void) {}
 #define JO_GET(memory, at) (memory)[at]
 #define JO_PUT(memory, at, value) (memory)[at] = (value)
 #define JO_SHARED(type, name, count) static type name[count]
@@ -212,20 +380,34 @@ static void jo_forget(void) {}
 #define JO_BLOCKS ((u32)jo_now_emulated->blocks)
 #define JO_BARRIER() jo_wait(__LINE__)
 
-// Runs the blocks of a launch.
+#define JO_MOST_BLOCKS 1024
+static u32 jo_blocks_in_order[JO_MOST_BLOCKS];
+
+// Runs the threads of a block, which is the first thing that happens in it.
+static void jo_run_block(const jo_emulation *all)
+{
+    jo_forget();
+    if (all->has_barriers) {
+        jo_block_of_fibers(all);
+    } else {
+        jo_set_order(jo_turns, all->threads);
+        for (i64 i = 0; i < all->threads; i++) {
+            jo_thread_now = jo_turns[i];
+            jo_body(jo_arguments);
+        }
+    }
+    jo_count_block();
+}
+
+// Runs the blocks of a launch: at most 1024.
 static __attribute__((unused)) void jo_run(jo_emulation *all, const void *arguments, void (*body)(const void *))
 {
     jo_now_emulated = all, jo_arguments = arguments, jo_body = body, jo_time = 1;
+    jo_random_state = (u32)all->seed * 2654435769u | 1;
+    jo_set_order(jo_blocks_in_order, all->blocks);
     for (i64 k = 0; k < all->blocks; k++, jo_time++) {
-        jo_block_now = (u32)(all->order % 2 ? all->blocks - 1 - k : k);
-        jo_forget();
-        if (all->has_barriers) {
-            jo_block_of_fibers(all);
-            continue;
-        }
-        for (i64 i = 0; i < all->threads; i++) {
-            jo_thread_now = jo_turn(all, i);
-            body(arguments);
-        }
+        jo_block_now = jo_blocks_in_order[k];
+        jo_run_block(all);
     }
+    jo_end_count();
 }

@@ -2,7 +2,7 @@
 
 use super::cuda_device::DeviceMemory;
 use super::destinations::{Destination, Totals};
-use super::emulated_launch::Operands;
+use super::emulated_launch::{Observed, Operands};
 use super::executing::LaunchMemory;
 use super::launch_plan::{Code, Plan, touched};
 use super::launching::{in_phases, shared_out};
@@ -24,15 +24,17 @@ pub struct Prepared {
     operands: Vec<IValue>,
     buffers: SmallVec<[Destination; 2]>,
     totals: Vec<Totals>,
-    findings: Vec<String>,
+    seen: Observed,
+    seed: u32,
     /// The memory of results on a device.
     there: Vec<Rc<DeviceMemory>>,
 }
 
 impl Prepared {
-    /// Allocates memory for the results, with canaries if it is guarded. The operands must match
+    /// Allocates memory for the results, with canaries if it is guarded. Threads of an emulated
+    /// device take turns as the seed determines. The operands must match
     /// the plan's specification.
-    pub fn new(plan: Rc<Plan>, operands: Vec<IValue>, guarded: bool) -> Prepared {
+    pub fn new(plan: Rc<Plan>, operands: Vec<IValue>, (guarded, seed): (bool, u32)) -> Prepared {
         let (kernel, geometry) = (&plan.kernel, &plan.geometry);
         // A device has its own memory, which nothing else writes to.
         let guarded = guarded && !matches!(plan.compiled.code, Code::Device(_));
@@ -45,7 +47,15 @@ impl Prepared {
             let elements = layout::numel(&geometry.made[store.tensor].0);
             Totals::new(store.tensor, access, elements, plan.shares, guarded)
         });
-        Prepared { buffers, totals: totals.collect(), operands, plan, findings: Vec::new(), there: Vec::new() }
+        Prepared {
+            buffers,
+            totals: totals.collect(),
+            operands,
+            plan,
+            seen: Observed::default(),
+            seed,
+            there: Vec::new(),
+        }
     }
 
     /// Bytes that a launch has to load and store; each is counted once, however often a broadcast
@@ -59,9 +69,9 @@ impl Prepared {
         self.plan.geometry.points * self.plan.kernel.operations
     }
 
-    /// What was wrong in launches, where their accesses are checked.
-    pub fn findings(&self) -> &[String] {
-        &self.findings
+    /// What the checks of the launch said.
+    pub(super) fn seen(&mut self) -> Observed {
+        std::mem::take(&mut self.seen)
     }
 
     /// Computes the results from the current contents of the operands' memory. Returns whether
@@ -115,7 +125,7 @@ impl Prepared {
                 let stored = stores.map(|(store, &offset)| layout::numel(&geometry.made[store.tensor].0) - offset);
                 let data: Vec<(usize, usize)> = data.iter().copied().zip(loaded.chain(stored)).collect();
                 let operands = Operands { data: &data, floats: &floats, integers: &integers };
-                self.findings.extend(emulated.launch(kernel, geometry, &operands, 0)?);
+                self.seen = emulated.launch(kernel, geometry, &operands, self.seed)?;
                 return Ok(true);
             }
             Code::Device(_) => return Ok(true),

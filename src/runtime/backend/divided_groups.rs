@@ -30,7 +30,7 @@ impl CpuBackend {
             let request = Request { section: &piece.section, operands: &operands, ..request };
             let mut prepared = self.prepared(request)?;
             launched += u64::from(prepared.launch()?);
-            self.note_findings(request.name, prepared.findings());
+            self.note_seen(request.name, prepared.seen());
             values.extend(piece.results.iter().copied().zip(prepared.results()?));
         }
         self.count(|counts| {

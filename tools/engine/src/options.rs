@@ -105,6 +105,8 @@ pub struct BackendOptions {
     pub plans: Option<Arc<PlanFile>>,
     /// The number of the GPU.
     pub device: Option<u32>,
+    /// The seed of the order in which threads of an emulated device take turns.
+    pub schedule_seed: Option<u32>,
 }
 
 /// Samples and tolerances of a comparison.

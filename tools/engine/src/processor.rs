@@ -7,6 +7,7 @@ use crate::options::BackendOptions;
 use jitopt_core::runtime::cuda_libraries::{
     self, CUBLAS_VARIABLE, DRIVER_VARIABLE, DeviceFacts, Found, NVRTC_VARIABLE,
 };
+use jitopt_core::runtime::memory_profile::MemoryProfile;
 use jitopt_core::runtime::{CpuBackend, Engine, Settings};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -76,20 +77,9 @@ pub(crate) fn in_environment(args: &BackendOptions, env: &BTreeMap<String, Strin
     let (driver, nvrtc) = (variable(DRIVER_VARIABLE), variable(NVRTC_VARIABLE));
     let cublas = variable(CUBLAS_VARIABLE);
     let device = args.device.unwrap_or(0);
-    let settings = |engine| Settings {
-        compiler,
-        cc,
-        cache,
-        threads,
-        plans,
-        engine,
-        driver,
-        nvrtc,
-        cublas,
-        device,
-        ..Settings::default()
-    };
-    args.engine.map(|engine| CpuBackend::new(settings(engine)))
+    let schedule_seed = args.schedule_seed.unwrap_or(0);
+    let others = Settings { compiler, cc, cache, threads, plans, schedule_seed, ..Settings::default() };
+    args.engine.map(|engine| CpuBackend::new(Settings { engine, driver, nvrtc, cublas, device, ..others }))
 }
 
 /// Refuses plans that are not legal for the kernels that ran, and names those that no kernel used.
@@ -114,6 +104,9 @@ pub fn refuse_idle(args: &BackendOptions) -> Result<(), Error> {
     match args {
         BackendOptions { engine, device: Some(_), .. } if *engine != Some(Engine::Device) => {
             refuse("--device: it selects a GPU; add --backend=cuda")
+        }
+        BackendOptions { engine, schedule_seed: Some(_), .. } if !engine.is_some_and(Engine::emulates) => {
+            refuse("--schedule-seed: it orders emulated threads; add --backend=cuda-emulated or cuda-checked")
         }
         BackendOptions { engine: Some(Engine::Nests), no_cache: true, .. } => {
             refuse("--no-cache: nothing is compiled with --backend=nest")
@@ -195,6 +188,7 @@ pub fn tell_of_counts(
             ]
         });
         counted.extend(traffic.into_iter().map(|(name, n)| (name.to_owned(), n)));
+        counted.extend(accesses(&backend.memory_profile()));
         counted.extend(named.map(|(name, n)| (name.to_owned(), n)));
     }
     let Some(format) = stats else { return };
@@ -202,12 +196,26 @@ pub fn tell_of_counts(
         "json" => counts_as_json(&counted, times).to_string(),
         _ => {
             let counts: String = counted.iter().map(|(name, n)| format!("{n:>10} {name}\n")).collect();
-            counts + &times.map(OperatorTimes::table).unwrap_or_default()
+            let accesses = backend.map(|backend| backend.memory_profile().table()).unwrap_or_default();
+            counts + &times.map(OperatorTimes::table).unwrap_or_default() + &accesses
         }
     };
     if !text.is_empty() {
         workspace.say(text);
     }
+}
+
+/// The totals of what checked launches requested of memory; nothing without any.
+fn accesses(profile: &MemoryProfile) -> Vec<(String, u64)> {
+    let half = |is_shared, [requests, transactions, fewest]: [&str; 3]| {
+        let total = profile.total(is_shared);
+        let named = [(requests, total.0), (transactions, total.1), (fewest, total.2)];
+        let named = named.map(|(name, n)| (name.to_owned(), u64::try_from(n).unwrap_or(0)));
+        if total.0 > 0 { Vec::from(named) } else { Vec::new() }
+    };
+    let mut all = half(false, ["memory-requests", "memory-sectors", "memory-sectors-fewest"]);
+    all.extend(half(true, ["shared-requests", "shared-turns", "shared-turns-fewest"]));
+    all
 }
 
 /// The counters, and the times of operators under a name that no counter has.

@@ -218,6 +218,7 @@ impl<'a> Bench<'a> {
             threads: self.measurement.threads.or(Some(1)),
             plans: Some(Arc::new(plans)),
             device: None,
+            schedule_seed: None,
         };
         let Some(backend) = processor::backend(&options, workspace) else {
             return Err(Error::new(Kind::Refused, "there is no backend `cpu`".to_owned()));

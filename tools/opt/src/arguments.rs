@@ -533,6 +533,10 @@ pub(crate) struct BackendArgs {
     /// GPU of --backend=cuda [default: 0]
     #[arg(long, value_name = "N")]
     pub(crate) device: Option<u32>,
+    /// Order in which emulated threads take turns, with --backend=cuda-emulated or cuda-checked
+    /// [default: that of their numbers]
+    #[arg(long, value_name = "N")]
+    pub(crate) schedule_seed: Option<u32>,
     /// Threads per kernel [default: the number of processors]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) threads: Option<u32>,

@@ -101,6 +101,7 @@ impl BackendArgs {
             threads: self.threads,
             plans: None,
             device: self.device,
+            schedule_seed: self.schedule_seed,
         }
     }
 }
@@ -145,6 +146,7 @@ impl BenchArgs {
             threads: self.threads,
             plans: None,
             device: self.device,
+            schedule_seed: None,
         }
     }
 

@@ -98,6 +98,7 @@ pub(crate) fn of_backend(args: &BackendArgs) -> String {
         flags.set("no-cache", args.no_cache);
         flags.each("threads", args.threads.as_slice());
         flags.each("device", args.device.as_slice());
+        flags.each("schedule-seed", args.schedule_seed.as_slice());
     }
     flags.0
 }

@@ -3,6 +3,7 @@
 
 mod all_tests;
 mod covering;
+mod emitted_mutants;
 mod faults;
 mod ledger;
 mod new_operator;
@@ -24,6 +25,8 @@ cargo xtask mutants [FILTER] [--hours H] [--every N] [--graphs N] [--anew]
                                       insert the faults of the .mutants files in a copy of the tree, and see
                                       which ones tests and validation find, on N random graphs (1000);
                                       validation judges every Nth; a run goes on where the last one stopped
+cargo xtask emitted-mutants JITOPT [N] insert N (200) errors into the CUDA C of kernels, and see whether
+                                      --backend=cuda-checked of a built jitopt finds them
 cargo xtask new-operator KIND         create an operator: its row, its kernel, its lit file; KIND may be a schema
 cargo xtask mutate HOURS [SEEDS...]   run mutation tests for HOURS on all but one core; see tools/mutation
 cargo xtask sizes [BASE]              print line counts and function lengths, with the change since a Git revision
@@ -50,6 +53,8 @@ fn chore(arguments: &[&str]) -> Result<()> {
         ["fmt"] => format(&root),
         ["bless", rest @ ..] if rest.len() < 2 => bless(&root, rest.first().copied()),
         ["mutants", rest @ ..] => mutants(&root, rest),
+        ["emitted-mutants", jitopt] => emitted_mutants::run(&root, jitopt, 200),
+        ["emitted-mutants", jitopt, wanted] => emitted_mutants::run(&root, jitopt, wanted.parse()?),
         ["mutate", hours, seeds @ ..] => mutate(&root, hours, seeds),
         ["new-operator", operator] => new_operator::begin(&root, operator),
         ["new-pass", name] => new_pass::begin(&root, name, "say in one line what it does"),

@@ -76,6 +76,7 @@ impl Case<'_> {
             threads: Some(1),
             plans: None,
             device: None,
+            schedule_seed: None,
         };
         let semantics = Semantics { f64, torch, backend, ..Semantics::default() };
         let options = RunOptions { semantics, ..RunOptions::default() };

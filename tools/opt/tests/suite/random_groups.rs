@@ -19,7 +19,8 @@
 //! baseline x86-64 processors, the others without vectors.
 //!
 //! A hundred groups also run as blocks of threads that are emulated, half of them with each access
-//! of memory checked; `JITOPT_EMULATED_GROUPS=10000` sets the number.
+//! of memory checked, a unit in the order of their numbers and others in orders that seeds
+//! determine; `JITOPT_EMULATED_GROUPS=10000` sets the number.
 //!
 //! `JITOPT_GROUPS=100000` sets the number of groups, `JITOPT_GROUPS=500-600` a range of seeds; the
 //! default is 1500 groups. `JITOPT_GROUPS_VECTORS=1` vectorises all units. If the compiler has
@@ -698,10 +699,10 @@ fn compile_all(groups: &[(u64, Graph, Group)], backend: &CpuBackend) {
 /// Groups as blocks of threads that are emulated: against the interpreter, and where nothing is
 /// reduced bit by bit against kernels of the processor. Returns what is wrong, how many ran, and
 /// how many have the same bits.
-fn check_emulated(seeds: &[u64], engine: Engine) -> (Vec<String>, u64, u64) {
+fn check_emulated(seeds: &[u64], engine: Engine, schedule_seed: u32) -> (Vec<String>, u64, u64) {
     let cc = Some(std::env::var("CC").unwrap_or("cc".to_owned()));
     let settings = Settings { cc, guarded: true, scalar: true, threads: Some(1), ..Settings::default() };
-    let emulated = Rc::new(CpuBackend::new(Settings { engine, ..settings.clone() }));
+    let emulated = Rc::new(CpuBackend::new(Settings { engine, schedule_seed, ..settings.clone() }));
     let compiled = CpuBackend::new(settings);
     let groups: Vec<(u64, Graph, Group)> = seeds.iter().map(parsed).collect();
     compile_all(&groups, &emulated);
@@ -821,7 +822,7 @@ fn emulated_groups() {
     let seeds: Vec<u64> = (0..asked_for.parse().expect("a number")).collect();
     let units: Vec<(usize, &[u64])> = seeds.chunks(TOGETHER).enumerate().collect();
     let engine = |unit: usize| if unit.is_multiple_of(2) { Engine::Checked } else { Engine::Emulated };
-    let checked = parallel::each(&units, |(unit, seeds)| check_emulated(seeds, engine(*unit)));
+    let checked = parallel::each(&units, |(unit, seeds)| check_emulated(seeds, engine(*unit), (*unit / 2 % 3) as u32));
     let wrong: Vec<&String> = checked.iter().flat_map(|unit| &unit.0).collect();
     let (launched, same) = checked.iter().fold((0, 0), |all, unit| (all.0 + unit.1, all.1 + unit.2));
     println!("{} groups, {launched} launches, {same} with the bits of the processor's kernels", seeds.len());

@@ -1,0 +1,273 @@
+//! Mutants of emitted texts: errors planted in the CUDA C of kernels, which the emulation and its
+//! checks must find.
+//!
+//! `jitopt validate --backend=cuda-checked` compiles each case through a script in place of the
+//! compiler, which first keeps the unit, then compiles a changed one in its stead: without a
+//! barrier or a mask, with another index, identity or bound. A mutant is found if validation fails.
+//! One that survives is known, with a reason, in `tools/mutation/survivors.md`, or an error.
+//!
+//! ```text
+//! sum: JO_BARRIER(); -> nothing, in `JO_BARRIER();` (25)
+//! ```
+
+use anyhow::{Context, Result, anyhow, ensure};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The statements of groups over `%x` and `%w`, which make `%y`.
+const CASES: [(&str, &str); 10] = [
+    ("points", "%s : Tensor = aten::add(%x, %w, %one)\n  %y : Tensor = aten::relu(%s)"),
+    ("gate", "%s : Tensor = aten::sigmoid(%x)\n  %t : Tensor = aten::tanh(%w)\n  %y : Tensor = aten::mul(%s, %t)"),
+    ("sum", "%s : Tensor = aten::mul(%x, %w)\n  %y : Tensor = aten::sum(%s, %inner, %no, %none)"),
+    ("softmax", "%s : Tensor = aten::add(%x, %w, %one)\n  %y : Tensor = aten::softmax(%s, %one, %none)"),
+    ("variance", "%s : Tensor = aten::add(%x, %w, %one)\n  %y : Tensor = aten::var(%s, %inner, %no, %no)"),
+    ("extremum", "%s : Tensor = aten::add(%x, %w, %one)\n  %y : Tensor = aten::amax(%s, %inner, %no)"),
+    ("place", "%s : Tensor = aten::add(%x, %w, %one)\n  %y : Tensor = aten::argmax(%s, %one, %no)"),
+    ("scan", "%s : Tensor = aten::add(%x, %w, %one)\n  %y : Tensor = aten::cumsum(%s, %one, %none)"),
+    ("interleaved", "%s : Tensor = aten::mul(%x, %w)\n  %y : Tensor = aten::sum(%s, %outer, %no, %none)"),
+    (
+        "columns",
+        "%m : Tensor = aten::sum(%x, %inner, %yes, %none)\n  %d : Tensor = aten::mul(%w, %m)\n  \
+         %y : Tensor = aten::sum(%d, %outer, %no, %none)",
+    ),
+];
+/// The shapes of `%x` and `%w`: rows that are longer than a block and shorter, and more rows than two
+/// blocks of threads have; operands that a launch walks in one dimension and in two.
+const SIZES: [(&str, &str); 3] = [("5,1000", "5,1000"), ("33,7", "33,1"), ("600,2", "1,2")];
+/// How many mutants are judged at the same time.
+const WORKERS: usize = 4;
+/// What is replaced in the text of kernels, by what. An empty text stands for nothing.
+const CHANGES: [(&str, &str); 30] = [
+    ("JO_BARRIER();", ""),
+    ("if (JO_THREAD == 0) {", "{"),
+    ("if (JO_THREAD < half) {", "{"),
+    ("if (JO_THREAD >= distance) {", "{"),
+    ("if ((i64)element < launch.count) {", "{"),
+    ("JO_THREAD == 0", "JO_THREAD == 1"),
+    ("JO_THREAD < half", "JO_THREAD <= half"),
+    ("JO_THREAD >= distance", "JO_THREAD > distance"),
+    ("row < launch.rows", "row <= launch.rows"),
+    ("row < launch.rows", "row + 1 < launch.rows"),
+    ("element < launch.count", "element <= launch.count"),
+    ("element < launch.count", "element + 1 < launch.count"),
+    ("chunk < launch.count", "chunk + 256 < launch.count"),
+    ("JO_THREAD + half", "JO_THREAD"),
+    ("JO_THREAD - distance", "JO_THREAD"),
+    (", JO_THREAD)", ", 0)"),
+    (", JO_THREAD,", ", JO_THREAD ^ 1,"),
+    (", 255)", ", 254)"),
+    ("JO_GET(all", "JO_GET(1 + all"),
+    ("= JO_BLOCK", "= 0"),
+    ("+= JO_BLOCKS", "+= 1 + JO_BLOCKS"),
+    ("half = 128", "half = 64"),
+    ("distance *= 2", "distance *= 4"),
+    ("half /= 2", "half /= 4"),
+    ("launch.strides[0]", "launch.strides[1]"),
+    ("launch.of_block", "launch.of_thread"),
+    (" = 0;", " = 1;"),
+    (" + ", " - "),
+    (" * ", " + "),
+    (" += ", " = "),
+];
+
+/// A change of the text of a case.
+struct Mutant {
+    case: &'static str,
+    at: usize,
+    from: &'static str,
+    to: &'static str,
+    /// The line that it changes, and its number.
+    line: String,
+    number: usize,
+}
+
+impl Mutant {
+    /// How the list of survivors names it.
+    fn name(&self) -> String {
+        let to = if self.to.is_empty() { "nothing" } else { self.to.trim() };
+        format!("{}: `{}` to `{to}` in `{}` ({})", self.case, self.from.trim(), self.line, self.number)
+    }
+}
+
+/// Where cases are checked, by one worker.
+struct Bench {
+    jitopt: PathBuf,
+    folder: PathBuf,
+}
+
+/// How many mutants have which verdict.
+#[derive(Default)]
+struct Counts {
+    found: usize,
+    explained: usize,
+    survived: usize,
+    not_compiled: usize,
+}
+
+/// Makes so many mutants, and says which ones are found.
+pub(crate) fn run(root: &Path, jitopt: &str, wanted: usize) -> Result<()> {
+    let (jitopt, folder) = (fs::canonicalize(jitopt)?, std::env::temp_dir());
+    let known = fs::read_to_string(root.join("tools/mutation/survivors.md"))?;
+    let folder = folder.join(format!("emitted-mutants-{}", std::process::id()));
+    let benches: Vec<Bench> =
+        (0..WORKERS).map(|k| Bench { jitopt: jitopt.clone(), folder: folder.join(k.to_string()) }).collect();
+    let (mut all, mut texts) = (Vec::new(), BTreeMap::new());
+    for (case, body) in CASES {
+        benches.iter().try_for_each(|bench| bench.write(case, body))?;
+        let text = benches[0].recorded(case)?;
+        all.extend(mutants(case, &text));
+        texts.insert(case, text);
+    }
+    let every = all.len().div_ceil(wanted.max(1)).max(1);
+    let chosen: Vec<&Mutant> = all.iter().step_by(every).collect();
+    let next = AtomicUsize::new(0);
+    let work = |bench: &Bench| -> Result<Counts> {
+        let mut counts = Counts::default();
+        while let Some(mutant) = chosen.get(next.fetch_add(1, Ordering::Relaxed)) {
+            match bench.verdict(mutant, &texts[mutant.case])? {
+                Verdict::Found => counts.found += 1,
+                Verdict::NotCompiled => counts.not_compiled += 1,
+                Verdict::Survived if known.contains(&mutant.name()) => counts.explained += 1,
+                Verdict::Survived => {
+                    counts.survived += 1;
+                    println!("survived: {}", mutant.name());
+                }
+            }
+        }
+        Ok(counts)
+    };
+    let counts = std::thread::scope(|scope| {
+        let started: Vec<_> = benches.iter().map(|bench| scope.spawn(|| work(bench))).collect();
+        started
+            .into_iter()
+            .map(|one| one.join().unwrap_or_else(|_| Err(anyhow!("a worker stopped"))))
+            .collect::<Result<Vec<_>>>()
+    })?;
+    fs::remove_dir_all(&folder)?;
+    told(&counts, all.len())
+}
+
+/// Prints the sums; too few that are found are an error.
+fn told(counts: &[Counts], possible: usize) -> Result<()> {
+    let sum = |f: fn(&Counts) -> usize| counts.iter().map(f).sum::<usize>();
+    let (found, explained) = (sum(|counts| counts.found), sum(|counts| counts.explained));
+    let (survived, not_compiled) = (sum(|counts| counts.survived), sum(|counts| counts.not_compiled));
+    let share = 100 * found / (found + survived).max(1);
+    println!(
+        "{} of {possible} possible mutants: {found} found, {explained} equivalent, {survived} survived, \
+         {not_compiled} do not compile; {share} % of those not shown equivalent are found",
+        found + explained + survived + not_compiled
+    );
+    ensure!(share >= 90, "less than 90 % are found");
+    Ok(())
+}
+
+/// All changes of the kernels in a unit, in the order of places in the text.
+fn mutants(case: &'static str, text: &str) -> Vec<Mutant> {
+    let begin = text.find("\nJO_KERNEL(").unwrap_or(0);
+    let end = text.find("_body(const void *arguments)").unwrap_or(text.len());
+    let mut all = Vec::new();
+    for (from, to) in CHANGES {
+        for (at, _) in text[begin..end].match_indices(from) {
+            let at = begin + at;
+            let number = text[begin..at].matches('\n').count();
+            let first = text[..at].rfind('\n').map_or(0, |at| at + 1);
+            let code = text[first..].lines().next().unwrap_or_default();
+            let is_note = code.find(" // ").is_some_and(|note| first + note < at);
+            if !is_note {
+                let line = code.split(" // ").next().unwrap_or_default().trim().to_owned();
+                all.push(Mutant { case, at, from, to, line, number });
+            }
+        }
+    }
+    all.sort_by_key(|mutant| mutant.at);
+    all
+}
+
+enum Verdict {
+    Found,
+    Survived,
+    NotCompiled,
+}
+
+impl Bench {
+    fn graph(&self, case: &str) -> PathBuf {
+        self.folder.join(format!("{case}.ir"))
+    }
+
+    /// Writes a case.
+    fn write(&self, case: &str, body: &str) -> Result<()> {
+        fs::create_dir_all(&self.folder)?;
+        let graph = format!(
+            "graph(%x : Float(*, *), %w : Float(*, *)):
+  %r : Tensor = prim::FusionGroup_0(%x, %w)
+  return (%r)
+with prim::FusionGroup_0 = graph(%x : Float(*, *), %w : Float(*, *)):
+  %none : None = prim::Constant()
+  %one : int = prim::Constant[value=1]()
+  %no : bool = prim::Constant[value=0]()
+  %yes : bool = prim::Constant[value=1]()
+  %outer : int[] = prim::Constant[value=[0]]()
+  %inner : int[] = prim::Constant[value=[1]]()
+  {body}
+  return (%y)
+"
+        );
+        Ok(fs::write(self.graph(case), graph)?)
+    }
+
+    /// The unit that a case is compiled from.
+    fn recorded(&self, case: &str) -> Result<String> {
+        let unit = self.folder.join("unit.c");
+        let keep = format!("if grep -q jo_launch \"$a\" 2> /dev/null; then cp \"$a\" '{}'; fi", unit.display());
+        self.write_compiler(&keep)?;
+        let (code, told) = self.validate(case, SIZES[0], 0)?;
+        ensure!(code == Some(0) && told.contains("launched"), "{case}: {told}");
+        fs::read_to_string(&unit).with_context(|| format!("{case} has no unit"))
+    }
+
+    /// Whether a mutant is found, by checks or by its results.
+    fn verdict(&self, mutant: &Mutant, text: &str) -> Result<Verdict> {
+        let changed = format!("{}{}{}", &text[..mutant.at], mutant.to, &text[mutant.at + mutant.from.len()..]);
+        let (unit, other) = (self.folder.join("unit.c"), self.folder.join("changed.c"));
+        fs::write(&unit, text)?;
+        fs::write(&other, changed)?;
+        let swap = format!("if cmp -s \"$a\" '{}'; then a='{}'; fi", unit.display(), other.display());
+        self.write_compiler(&swap)?;
+        for (seed, sizes) in SIZES.iter().enumerate() {
+            let (code, told) = self.validate(mutant.case, *sizes, seed)?;
+            if told.contains("could not be compiled") || told.contains("no kernel") {
+                return Ok(Verdict::NotCompiled);
+            }
+            if code != Some(0) {
+                return Ok(Verdict::Found);
+            }
+        }
+        Ok(Verdict::Survived)
+    }
+
+    /// A script that does something with each argument, `a`, and calls the compiler.
+    fn write_compiler(&self, each: &str) -> Result<()> {
+        let script = format!("for a do\n  shift\n  {each}\n  set -- \"$@\" \"$a\"\ndone\nexec cc \"$@\"\n");
+        Ok(fs::write(self.folder.join("compiler.sh"), script)?)
+    }
+
+    fn validate(&self, case: &str, (x, w): (&str, &str), seed: usize) -> Result<(Option<i32>, String)> {
+        let program = self.jitopt.display();
+        let mut command = Command::new("timeout");
+        command.arg("60").arg(&self.jitopt).arg("validate").arg(self.graph(case)).args([
+            "--samples",
+            "1",
+            "--no-cache",
+        ]);
+        command.args([format!("--shape=%x={x}"), format!("--shape=%w={w}")]);
+        command.args(["--backend=cuda-checked".to_owned(), format!("--schedule-seed={seed}")]);
+        command.env("JITOPT_CC", format!("sh {}", self.folder.join("compiler.sh").display()));
+        let output = command.stdin(Stdio::null()).output().with_context(|| format!("{program} does not run"))?;
+        let told = String::from_utf8_lossy(&output.stderr) + String::from_utf8_lossy(&output.stdout);
+        Ok((output.status.code(), told.into_owned()))
+    }
+}
