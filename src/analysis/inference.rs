@@ -150,7 +150,7 @@ fn place(dim: i64, rank: usize) -> Option<usize> {
 impl Call<'_> {
     /// The operand for a formal parameter.
     pub fn operand(&self, name: &str) -> Option<Value> {
-        let at = self.schema.formal(name)?;
+        let at = self.schema.formal(self.row.spelling(name))?;
         (at < self.graph.num_inputs(self.node)).then(|| self.graph.input(self.node, at))
     }
 

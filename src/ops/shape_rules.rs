@@ -408,6 +408,9 @@ pub struct ShapeRow {
     reported_before: Reported,
     /// Whether results never require gradients.
     pub detached: bool,
+    /// Formals that the overload spells differently from the operators that the rule is named
+    /// for: `dims` and `permutation`.
+    spelt: &'static [(&'static str, &'static str)],
     /// The reason why values of operands determine sizes, if they do.
     pub by_values: Option<ByValues>,
 }
@@ -470,6 +473,21 @@ impl ShapeRow {
         ShapeRow { reported_alone: Some(reported), ..self }
     }
 
+    /// The overload spells these formals differently.
+    pub(super) const fn spelt(self, spelt: &'static [(&'static str, &'static str)]) -> ShapeRow {
+        ShapeRow { spelt, ..self }
+    }
+
+    /// The overload's own name of a formal that the rule reads.
+    pub fn spelling<'a>(&self, formal: &'a str) -> &'a str {
+        self.spelt.iter().find(|(usual, _)| *usual == formal).map_or(formal, |(_, own)| own)
+    }
+
+    /// Its own names of formals.
+    pub(super) fn own_names(&self) -> impl Iterator<Item = &'static str> {
+        self.spelt.iter().map(|(_, own)| *own)
+    }
+
     /// The sizes depend on the elements of operands, which no type shows.
     pub(super) const fn by_values(self, why: &'static str) -> ShapeRow {
         self.by_values_when(When::Always, why)
@@ -519,6 +537,7 @@ pub(super) const fn sized(shape: Shape, element: Element) -> ShapeRow {
         reported_alone: None,
         reported_before: nothing,
         detached: false,
+        spelt: &[],
         by_values: None,
     }
 }

@@ -12,6 +12,7 @@ pub const ROWS: &[Row] = &[
     ("aten::native_norm", |call| vector_norm(call, "p", "dim")),
     ("aten::frobenius_norm", |call| vector_norm(call, "p", "dim")),
     ("aten::linalg_vector_norm", |call| vector_norm(call, "ord", "dim")),
+    ("aten::linalg__powsum", powsum),
     ("aten::linalg_norm", linalg_norm),
     ("aten::linalg_matrix_norm", matrix_norm),
     ("aten::norm_except_dim", norm_except_dim),
@@ -61,6 +62,21 @@ pub(super) fn norm_over(
     })?;
     let norms: Vec<f64> = rows.iter().map(|row| norm(row, p)).collect();
     Ok(like(call, &norms, dtype.to_real(), &shape, x))
+}
+
+/// `aten::linalg__powsum`: the sums of powers of absolute values, of real type also for complex
+/// elements. Integers are refused.
+fn powsum(call: &Call) -> Answer {
+    let x = call.tensor("self")?;
+    let dtype = call.opt_dtype("dtype")?.unwrap_or(x.dtype());
+    if dtype.is_integral() {
+        return Err(Stop::raised(format!("\"powsum_cpu\" not implemented for '{}'", dtype.name())));
+    }
+    let (dims, p) = (dims(call, "dim", x.rank())?, call.opt_float("ord")?.unwrap_or(2.0));
+    let shape = reduced(&x, &dims, call.bool("keepdim")?);
+    let rows = magnitudes(&x, &dims);
+    let sums: Vec<f64> = rows.iter().map(|row| row.iter().map(|x| x.powf(p)).sum()).collect();
+    one(like(call, &sums, dtype.to_real(), &shape, &x))
 }
 
 /// The absolute values of the elements, with some dimensions innermost.

@@ -21,6 +21,7 @@ pub const ROWS: &[Row] = &[
     ("aten::special_log_ndtr", |call| no_halves(call, "log_ndtr_cpu", log_ndtr)),
     ("aten::special_zeta", zeta),
     ("aten::special_xlog1py", special_xlog1py),
+    ("aten::special_chebyshev_polynomial_t", special_chebyshev_polynomial_t),
 ];
 
 /// The modified Bessel function of the first kind of an order, optionally multiplied by
@@ -152,6 +153,51 @@ fn special_xlog1py(call: &Call<'_>) -> Answer {
         () => x * y.ln_1p(),
     };
     one(both(&a, &b, Types::same(dtype, call.precision()), product)?)
+}
+
+/// `aten::special_chebyshev_polynomial_t`: the polynomial of a degree, which is truncated; 0 for
+/// negative degrees. Integers and bools become floats; halves and complex numbers are refused.
+fn special_chebyshev_polynomial_t(call: &Call<'_>) -> Answer {
+    let (x, degree) = (operand(call, 0)?, operand(call, 1)?);
+    let dtype = to_float_arithmetic(common(&x, &degree));
+    if !matches!(dtype, DType::Float | DType::Double) {
+        return Err(not_implemented("chebyshev_polynomial_t_cpu", dtype));
+    }
+    let rounded = |y: f64| if dtype == DType::Float { f64::from(y as f32) } else { y };
+    let value = |x: f64, degree: f64| chebyshev(x, degree, rounded);
+    one(both(&x, &degree, Types::same(dtype, call.precision()), value)?)
+}
+
+/// The least degree for which no steps are taken, which are as many as the degree.
+const MANY: i64 = 1_000_000;
+
+/// Like eager mode, by cosines within the unit interval and by steps outside of it; NaN as a degree
+/// is the least integer there. Steps overflow where those of the element type do: to
+/// infinity, and to NaN in the next.
+fn chebyshev(x: f64, degree: f64, rounded: impl Fn(f64) -> f64) -> f64 {
+    let n = degree as i64;
+    let sign = if x > 0.0 || n % 2 == 0 { 1.0 } else { -1.0 };
+    match n {
+        _ if n < 0 || degree.is_nan() => 0.0,
+        _ if x.abs() == 1.0 => sign,
+        0 => 1.0,
+        1 => x,
+        7.. if x.abs() < 1.0 => (degree.trunc() * x.acos()).cos(),
+        MANY.. => match rounded(sign * (degree.trunc() * x.abs().acosh()).cosh()) {
+            y if y.is_infinite() => f64::NAN,
+            y => y,
+        },
+        _ => {
+            let (mut last, mut now) = (1.0, x);
+            for _ in 1..n {
+                (last, now) = (now, rounded(2.0 * x * now - last));
+                if now.is_nan() {
+                    break;
+                }
+            }
+            now
+        }
+    }
 }
 
 #[cfg(test)]

@@ -90,6 +90,7 @@ pub const ROWS: &[Row] = &[
     ("aten::view_as_real", view_as_real),
     ("prim::shape", size),
     ("aten::linalg_diagonal", linalg_diagonal),
+    ("prims::transpose", transpose_kernel),
 ];
 
 /// Changes the tensor itself to the result of a kernel.
@@ -750,4 +751,24 @@ fn len(call: &Call<'_>) -> Answer {
 /// `aten::diagonal`, whose operand has another name.
 fn linalg_diagonal(call: &Call<'_>) -> Answer {
     one(diagonal_of(call, &call.tensor("A")?)?)
+}
+
+/// `prims::transpose`: a view with its dimensions in another order. Dimensions count from the
+/// front.
+fn transpose_kernel(call: &Call<'_>) -> Answer {
+    let (a, order) = (call.tensor("a")?, call.ints("permutation")?);
+    if order.len() != a.rank() {
+        return Err(Stop::raised(format!(
+            "Attempting to permute a tensor of rank {}, but received a permutation of length {}!",
+            a.rank(),
+            order.len()
+        )));
+    }
+    let place = |dim: &i64| usize::try_from(*dim).ok().filter(|&dim| dim < a.rank());
+    let places: Vec<usize> = order.iter().filter_map(place).collect();
+    let is_whole = (0..a.rank()).all(|dim| places.contains(&dim));
+    match is_whole {
+        true => one(a.permute(&places)),
+        false => Err(Stop::raised(format!("Received an invalid permutation, {order:?}!"))),
+    }
 }

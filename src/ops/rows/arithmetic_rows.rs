@@ -767,4 +767,18 @@ pub(super) const ROWS: &[Row] = &[
         python: Has(TORCH),
         operands: Has(drawn(&["to"])),
     },
+    Row {
+        kind: "aten::special_chebyshev_polynomial_t",
+        // Integers become floats, and the degree is truncated.
+        shape: Has(&[sized(S::Broadcast, E::Angle).detached()]),
+        computation: No("it takes as many steps as the degree says"),
+        fusion: Has(&[unfused(&["", "x_scalar", "n_scalar"], UNKNOWN)]),
+        gradient: Has(&[("+2 none", ""), (".x_scalar +2 none", ""), (".n_scalar +2 none", "")]),
+        guard: No(STAYS),
+        // The cosine of 7 angles, which eager mode computes in floats, is 0.4999996 at 0.5.
+        accuracy: Has(units(8.0).subtracting()),
+        semantics: No(AS_DECLARED),
+        python: No("programs spell it as a function of `torch.special`"),
+        operands: Has(GENERATED),
+    },
 ];

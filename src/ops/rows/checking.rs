@@ -86,7 +86,7 @@ fn shape(row: &Row, schemas: &[&Schema], say: &mut dyn FnMut(&str, String)) {
     if rules.is_empty() {
         say("shape", "there is no rule".to_owned());
     }
-    for formal in rules.iter().filter_map(|rule| rule.formal()) {
+    for formal in rules.iter().flat_map(|rule| rule.own_names().chain(rule.formal())) {
         if schemas.iter().all(|schema| schema.formal(formal).is_none()) {
             say("shape", format!("no overload has the formal `{formal}`"));
         }

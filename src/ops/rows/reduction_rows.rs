@@ -788,4 +788,26 @@ pub(super) const ROWS: &[Row] = &[
         python: Has(TORCH),
         operands: Has(GENERATED.called(&["2x3 2x3 int:-1", "2x3 2x3 int:0", "2x3x2 3x2 int:1", "2x3 1x3 int:-2", "3 3 int:0"])),
     },
+    Row {
+        kind: "aten::linalg__powsum",
+        shape: Has(&[sized(S::Reduce, E::Parts)]),
+        computation: No(NO_RECIPE),
+        fusion: No(NO_RECIPE),
+        // Eager mode has no formula for it. Elements that are 0 have slope 0, as in norms.
+        gradient: Has(&[
+            ("+2", "
+                share = to(g, prim::dtype(self), False, False)
+                kept = if if keepdim { -> True } else { -> dim(self) == 0 } { -> share } else { -> AD_unsqueeze_multiple(share, AD_all_dims(dim, dim(self)), dim(self)) }
+                grad self = kept * AD_powsum_slope(self, Float(ord))
+            "),
+            ("def AD_powsum_slope(self, p: float)  2", "
+                -> if p == 0. { -> zeros_like(self) } else { -> masked_fill(sign(self) * pow(abs(self), p - 1.) * p, self == 0, 0) }
+            "),
+        ]),
+        guard: No(STAYS),
+        accuracy: Has(sums()),
+        semantics: No(AS_DECLARED),
+        python: No("it is internal, and programs do not spell it"),
+        operands: Has(GENERATED.called(&["2x3 int:2 none no none", "2x3 int:3 ints:[0] yes none", "2x3 float:1.5 ints:[1] no none"])),
+    },
 ];

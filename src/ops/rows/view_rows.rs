@@ -876,4 +876,16 @@ pub(super) const ROWS: &[Row] = &[
         python: Has(TORCH),
         operands: Has(GENERATED.called(&["2x3 int:0 int:-2 int:-1", "2x3x2 int:1 int:0 int:1", "3x2x2 int:-1 int:-1 int:0"])),
     },
+    Row {
+        kind: "prims::transpose",
+        shape: Has(&[sized(S::Transposed, E::Same).spelt(&[("dims", "permutation")])]),
+        computation: No(A_VIEW),
+        fusion: No(A_VIEW),
+        gradient: No("eager mode does not differentiate operators of `prims`"),
+        guard: No(STAYS),
+        accuracy: Has(exact()),
+        semantics: No(AS_DECLARED),
+        python: No(NAMESPACE),
+        operands: Has(GENERATED.called(&["2x3x4 ints:[2,0,1]", "2x3 ints:[1,0]"]).hinted(&[of("a").rank_of_list("permutation", 0)]).handing_on(true, true)),
+    },
 ];

@@ -33,7 +33,7 @@ pub(crate) fn begin(root: &Path, operator: &str) -> Result<()> {
     let short = check_kind(kind)?;
     let schema = declared(root, kind)?.map_or_else(|| declare(root, kind, operator), Ok)?;
     let family = family(&schema);
-    let lit = format!("testdata/operators/{short}.ir");
+    let lit = format!("testdata/operators/{}.ir", kind.trim_start_matches("aten::").replace("::", "_"));
     ensure!(!root.join(&lit).exists(), "{lit} already exists");
     let rows = root.join(format!("src/ops/rows/{}.rs", family.rows));
     let row = ROW.replace("{kind}", kind);
@@ -137,6 +137,7 @@ const BY_NAME: &[(&[&str], Family)] = &[
         Family { rows: "product_rows", kernels: "linear_algebra" },
     ),
     (&["pad", "flip", "roll", "shuffle", "tril", "triu"], Family { rows: "rearranging_rows", kernels: "rearranging" }),
+    (&["vector_norm", "matrix_norm", "powsum"], Family { rows: "reduction_rows", kernels: "norms" }),
     (&["group_norm", "instance_norm", "rms_norm"], Family { rows: "layer_rows", kernels: "normalization" }),
 ];
 
