@@ -252,8 +252,8 @@ fn reduced_shape(graph: &Graph, node: Node) -> Option<Vec<i64>> {
 }
 
 impl Fuser {
-    /// Whether a node, or something in a group, is a reduction. A group is asked about for each pair
-    /// that it grows by, so its nodes are visited once, and what joins it is noted.
+    /// Whether a node, or something in a group, is a reduction. The question arises for each pair
+    /// that a group grows by, so its nodes are visited once, and what joins it is noted.
     pub(super) fn reduces(&mut self, graph: &Graph, node: Node) -> bool {
         *self.reducing.entry(node).or_insert_with(|| reduces(graph, node))
     }

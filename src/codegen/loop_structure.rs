@@ -1,7 +1,7 @@
-//! What the loops of a kernel do under a plan: rows apart from elements, a loop over the elements of
-//! a row for each fold that waits for another (a phase, see [`Kernel::phase`]), and within those the
-//! loops of steps that the plan has alone. Nothing here chooses or prints: [`super::kernel_plan`]
-//! and the nests ask the same queries.
+//! What the loops of a kernel do under a plan: rows apart from elements, a loop over the elements
+//! of a row for each reduction that waits for another (a phase, see [`Kernel::phase`]), and within
+//! those the loops of steps that the plan has alone. Nothing here chooses or prints:
+//! [`super::kernel_plan`] and the nests ask the same queries.
 //!
 //! ```text
 //! softmax:  phase 0  m = largest(x)                                      | over the elements of a row
@@ -35,7 +35,7 @@ pub enum Aim {
     Store(usize),
     /// Leaves the value of a step in the memory of a result, for a later phase.
     Carry(usize, usize),
-    /// Takes what a running total reads into it, and does nothing else.
+    /// Takes what a scan reads into it, and does nothing else.
     Total(usize),
     /// Keeps what is the same in all rows.
     Keep(usize),
@@ -66,8 +66,7 @@ impl Stages {
         if let Source::Step(i) = source { self.of_step.get(&i).copied().unwrap_or(0) } else { 0 }
     }
 
-    /// The first loop that may read a value: behind that of a running total, which holds nothing
-    /// else.
+    /// The first loop that may read a value: after that of a scan, which holds nothing else.
     pub fn behind(&self, kernel: &Kernel, source: Source) -> usize {
         let runs = |i: usize| self.of_step.contains_key(&i) && kernel.steps[i].scan.is_some();
         self.of(source) + usize::from(matches!(source, Source::Step(i) if runs(i)))

@@ -171,7 +171,6 @@ pub fn tell_of_counts(
         let counts = backend.counts();
         let named = [
             ("kernels-launched", counts.launched),
-            ("library-products", counts.products),
             ("groups-fallen-back", counts.fallen_back),
             ("groups-divided", counts.divided),
             ("kernels-compiled", counts.compiled),
@@ -181,6 +180,7 @@ pub fn tell_of_counts(
         ];
         let traffic = backend.traffic().map_or(Vec::new(), |traffic| {
             vec![
+                ("library-products", counts.products),
                 ("copies-to-device", traffic.copied_to),
                 ("copies-from-device", traffic.copied_from),
                 ("bytes-to-device", traffic.bytes_to),

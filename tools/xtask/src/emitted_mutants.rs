@@ -34,8 +34,8 @@ const CASES: [(&str, &str); 10] = [
          %y : Tensor = aten::sum(%d, %outer, %no, %none)",
     ),
 ];
-/// The shapes of `%x` and `%w`: rows that are longer than a block and shorter, and more rows than two
-/// blocks of threads have; operands that a launch walks in one dimension and in two.
+/// The shapes of `%x` and `%w`: rows that are longer than a block and shorter, and more rows than
+/// two blocks of threads have; operands that a launch walks in one dimension and in two.
 const SIZES: [(&str, &str); 3] = [("5,1000", "5,1000"), ("33,7", "33,1"), ("600,2", "1,2")];
 /// How many mutants are judged at the same time.
 const WORKERS: usize = 4;

@@ -82,7 +82,7 @@ fn chain(operators: usize) -> Graph {
     for i in 0..operators {
         writeln!(text, "  %v{} : Tensor = aten::add(%v{i}, %v{i}, %one)", i + 1).expect("a text takes all");
     }
-    write!(text, "  return (%v{operators})\n").expect("a text takes all");
+    writeln!(text, "  return (%v{operators})").expect("a text takes all");
     parse(text.as_bytes(), ParseOptions::default()).expect("a graph").graph
 }
 
@@ -99,9 +99,8 @@ fn a_long_chain_is_fused_and_explained_in_linear_work() {
     let fused = |graph: &Graph| _ = work(graph, &fuse);
     let explained = |graph: &Graph| _ = FusionReport::of(graph).text("chain.ir".as_ref(), None);
     let (small, large) = (chain(200), chain(800));
-    let steps: [(&str, &dyn Fn(&Graph)); 2] = [("fuse{level=2}", &fused), ("explain", &explained)];
-    for (name, step) in steps {
-        let growth = counted(&large, step) / counted(&small, step);
+    let growth_of = |step: &dyn Fn(&Graph)| counted(&large, step) / counted(&small, step);
+    for (name, growth) in [("fuse{level=2}", growth_of(&fused)), ("explain", growth_of(&explained))] {
         println!("{name}: {growth:.2} times the work for four times the operators");
         assert!((2.0..4.0 * MOST_GROWTH).contains(&growth), "{name} takes {growth:.2} times the work");
     }
