@@ -333,6 +333,10 @@ impl Walk {
         let of_kind = self.by_kind.get(&graph.kind(node)).cloned().unwrap_or_default();
         for rule in of_kind.iter().chain(&self.general.clone()) {
             let Some(edit) = (rule.find)(&self.facts(graph), node) else { continue };
+            // Of several outputs, one without readers would be replaced again and again.
+            if matches!(&edit, Edit::Output(i, _) if !graph.has_uses(graph.output(node, *i))) {
+                continue;
+            }
             if self.may_do(graph, cx, rule, node, &edit) {
                 cx.rewrite(graph, rule.name, node, |graph| self.edit(graph, node, edit));
                 return true;

@@ -7,8 +7,8 @@
 //! - [`expression`] parses formulas and recipes into trees, with what they cost; [`monoid`] has
 //!   each reduction and scan as data: state, step, merge, finish
 //! - [`kernel_plan`] chooses how the loops of a kernel run, as data that people edit, and says
-//!   which choices are legal; [`schedule`] and [`loop_structure`] answer what the loops then
-//!   compute
+//!   which choices are legal; [`loop_structure`] answers what the loops then compute
+//! - [`geometry`] maps operands into one iteration space and collapses its dimensions
 //! - [`nest`] is a kernel under a plan as a list of statements, with a verifier, an executor and an
 //!   identity;
 //!   [`arithmetic`] and [`mathematics`] compute as compiled C does

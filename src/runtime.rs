@@ -2,7 +2,6 @@
 //!
 //! - [`backend`] is what the interpreter calls for a fusion group: it runs a kernel, or reports why
 //!   the group runs unfused
-//! - [`geometry`] maps operands into one iteration space and collapses its dimensions
 //! - `division` splits a group that one kernel cannot run into a few kernels
 //! - `launch_plan` determines how a group is launched on operands of given types, sizes and
 //!   strides, and keeps that; `prepared_launch` runs it
