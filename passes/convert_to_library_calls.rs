@@ -1,11 +1,11 @@
 //! Converts products of matrices to calls of a library: cuBLAS where a GPU runs the graph.
 //!
 //! ```text
-//!                                                      %y : Tensor = library::Product_0(%x, %w)
-//!                                                      …
-//! %y : Tensor = aten::mm(%x, %w)                =>     with library::Product_0 = graph(%x : Tensor, %w : Tensor):
-//!                                                        %y : Tensor = aten::mm(%x, %w)
-//!                                                        return (%y)
+//!                                       %y : Tensor = library::Product_0(%x, %w)
+//!                                       …
+//! %y : Tensor = aten::mm(%x, %w)   =>   with library::Product_0 = graph(%x : Tensor, %w : Tensor):
+//!                                         %y : Tensor = aten::mm(%x, %w)
+//!                                         return (%y)
 //! ```
 //!
 //! A call is a section, as a fusion group is: the section says what is computed, a backend that has
@@ -13,8 +13,8 @@
 //! validated. Constants go along, so that the section shows the factors of `addmm`.
 //!
 //! Libraries multiply floating-point elements. Products that types show to be of integers, bools or
-//! complex numbers stay, and so do those that no one reads. A pass that knows products
-//! (`fuse-linear`, `batch-mm`) has to run before. Linear in nodes; idempotent.
+//! complex numbers are not converted, and neither are those without readers. Passes that match
+//! products (`fuse-linear`, `batch-mm`) have to run before. Linear in nodes; idempotent.
 
 use jitopt_core::graph_dump;
 use jitopt_core::ir::{Attribute, Graph, Node, Value};

@@ -2,11 +2,15 @@
 //! before it.
 //!
 //! ```text
-//! %c : Tensor = aten::conv2d(%x, %w, %b, …)           %r : Tensor = aten::rsqrt(aten::add(%v, %eps, %1))
-//! %y : Tensor = aten::batch_norm(%c, %g, %s, %m,      %f : Tensor = aten::mul(%r, %g)
-//!     %v, %false, %momentum, %eps, %cudnn)      =>    %w.1 : Tensor = aten::mul(%w, aten::reshape(%f, [-1, 1, 1, 1]))
-//!                                                     %b.1 : Tensor = aten::add(aten::mul(aten::sub(%b, %m), %f), %s)
-//!                                                     %c : Tensor = aten::conv2d(%x, %w.1, %b.1, …)
+//! %c : Tensor = aten::conv2d(%x, %w, %b, …)
+//! %y : Tensor = aten::batch_norm(%c, %g, %s, %m, %v, %false, %momentum, %eps, %cudnn)
+//!                                      |
+//!                                      v
+//! %r : Tensor = aten::rsqrt(aten::add(%v, %eps, %1))
+//! %f : Tensor = aten::mul(%r, %g)
+//! %w.1 : Tensor = aten::mul(%w, aten::reshape(%f, [-1, 1, 1, 1]))
+//! %b.1 : Tensor = aten::add(aten::mul(aten::sub(%b, %m), %f), %s)
+//! %c : Tensor = aten::conv2d(%x, %w.1, %b.1, …)
 //! ```
 //!
 //! A norm with fixed statistics multiplies each channel by a factor and adds a number, and so does
@@ -23,6 +27,7 @@
 //! Linear in nodes: a layer is at most 64 nodes away. Idempotent.
 
 use jitopt_core::analysis::AliasDb;
+use jitopt_core::analysis::mutations::may_assign_attributes;
 use jitopt_core::ir::{Attribute, Graph, Node, Value};
 use jitopt_core::pass::{PassContext, PassError, PassInfo};
 use jitopt_core::symbol::{Symbol, attr, prim};
@@ -62,7 +67,7 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     if norms.is_empty() {
         return Ok(());
     }
-    let (db, changes) = (cx.alias(graph), may_change_attributes(graph));
+    let (db, changes) = (cx.alias(graph), may_assign_attributes(graph));
     for norm in norms {
         match Fold::of(graph, &db, norm, changes) {
             Ok(fold) => {
@@ -76,19 +81,6 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     }
     graph_dump!("After folding batch norms", graph);
     Ok(())
-}
-
-/// Whether a node may assign an attribute of a module.
-fn may_change_attributes(graph: &Graph) -> bool {
-    let mut open = vec![graph];
-    while let Some(graph) = open.pop() {
-        let mut kinds = graph.all_nodes().map(|node| graph.kind(node));
-        if kinds.any(|kind| [prim::SET_ATTR, prim::CALL_METHOD, prim::CALL_FUNCTION].contains(&kind)) {
-            return true;
-        }
-        open.extend(graph.all_nodes().filter_map(|node| graph.subgraph(node)));
-    }
-    false
 }
 
 /// A norm and the layer that it is folded into.

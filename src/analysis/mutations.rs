@@ -1,4 +1,5 @@
-//! Descriptions of the writes of nodes, which `--print-mutations` shows after their lines.
+//! Descriptions of the writes of nodes, which `--print-mutations` shows after their lines, and
+//! whether a graph may assign attributes of modules.
 //!
 //! ```text
 //! %v : Tensor = aten::view(%x, %sizes)
@@ -14,7 +15,7 @@ use crate::ir::{Attribute, Graph, Node, Value};
 use crate::ops::rules::AliasRule;
 use crate::ops::schema::{Alias, Formal, Schema, WILDCARD};
 use crate::ops::{self, Operator};
-use crate::symbol::attr;
+use crate::symbol::{attr, prim};
 use crate::types::Type;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -190,6 +191,20 @@ impl Writes<'_> {
     fn name(&self, value: Value) -> String {
         format!("%{}", self.graph.name(value))
     }
+}
+
+/// Whether a node of a graph, or of its sections, may assign an attribute of a module: directly, or
+/// in a callee. Linear in nodes.
+pub fn may_assign_attributes(graph: &Graph) -> bool {
+    let mut open = vec![graph];
+    while let Some(graph) = open.pop() {
+        let mut kinds = graph.all_nodes().map(|node| graph.kind(node));
+        if kinds.any(|kind| [prim::SET_ATTR, prim::CALL_METHOD, prim::CALL_FUNCTION].contains(&kind)) {
+            return true;
+        }
+        open.extend(graph.all_nodes().filter_map(|node| graph.subgraph(node)));
+    }
+    false
 }
 
 #[cfg(test)]

@@ -4,10 +4,10 @@
 //! [`super::kernel_plan`] and the nests ask the same queries.
 //!
 //! ```text
-//! softmax:  phase 0  m = largest(x)                                      | over the elements of a row
+//! softmax:  phase 0  m = largest(x)                                      | for each element
 //!           phase 1  p = exp(x - m), s = sum(p); p is carried to phase 2 | again
 //!           phase 2  r = 1 / s                                           | once for a row
-//!                    y = p * r                                           | again
+//!                    y = p * r                                           | for each element
 //! ```
 //!
 //! What a later phase needs of an earlier one is computed again from what is loaded, unless the
@@ -166,7 +166,7 @@ impl<'k> Loops<'k> {
             }
     }
 
-    /// What the loops of a phase over elements are for, but for squares, which come behind.
+    /// What the loops of a phase over elements are for, but for squares, which come after.
     pub fn aims(&self, phase: usize) -> Vec<Aim> {
         let (kernel, traversal) = (self.kernel, self.traversal);
         let reduces =

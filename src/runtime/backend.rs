@@ -73,7 +73,7 @@ pub struct Settings {
     pub cublas: Option<String>,
     /// The number of the GPU.
     pub device: u32,
-    /// Determines the order in which blocks and threads of an emulated device take turns; that of
+    /// Determines the order in which blocks and threads of an emulated device are scheduled; that of
     /// their numbers if it is 0.
     pub schedule_seed: u32,
     /// Every launch uses this number of threads, whatever its size, and rows are split between them

@@ -1,7 +1,7 @@
 //! Products of matrices on a GPU, by cuBLAS.
 //!
-//! cuBLAS has columns in a row where tensors have rows: what is contiguous there is the transpose
-//! of what is contiguous here. So it computes `right^T @ left^T`, the transpose of the result.
+//! cuBLAS matrices are column-major, contiguous tensors are row-major: a contiguous tensor is the
+//! transpose of what cuBLAS reads. So it computes `right^T @ left^T`, the transpose of the result.
 
 #![allow(unsafe_code, reason = "calls of cuBLAS; each block says why it is sound")]
 
@@ -47,7 +47,7 @@ impl Blas {
     /// Begins to use it; the library is open, and has all functions.
     ///
     /// # Errors
-    /// What cuBLAS or the device says.
+    /// The error of cuBLAS or of the device.
     pub(super) fn open(device: &Rc<Device>) -> Result<Blas, String> {
         device.ready()?;
         let handle = create_handle().map_err(|error| failed("cuBLAS does not start", error))?;

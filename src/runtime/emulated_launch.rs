@@ -92,7 +92,7 @@ pub(super) fn entry_of(name: &str) -> String {
 static ONE_AT_A_TIME: Mutex<Vec<u8>> = Mutex::new(Vec::new());
 
 impl Emulated {
-    /// Runs a launch, whose blocks and threads take turns as a seed determines.
+    /// Runs a launch, whose blocks and threads are scheduled as a seed determines.
     ///
     /// # Errors
     /// Why a device could not be launched so.

@@ -18,7 +18,7 @@ use std::rc::Rc;
 
 /// Rows, and the elements of each: neither is a multiple of the threads of a block.
 const SHAPE: [i64; 2] = [5, 1000];
-/// The seeds of the orders in which threads take turns.
+/// The seeds of the orders in which threads are scheduled.
 const SEEDS: std::ops::Range<u32> = 0..3;
 
 /// A group of one operand, `%x`, and one result, `%y`.
@@ -228,8 +228,8 @@ fn accesses_apart_take_more_transactions() {
     // Each thread reads from a sector of its own.
     let (apart, same) = totals(RELU, "JO_GET(in0, r0)", "JO_GET(in0, r0 * 8 % 4096)", false);
     assert!(apart > same * 4, "{apart} sectors in place of {same}");
-    let (turns, fewest) = totals(SUM, "JO_GET(all_a_y, 0)", "JO_GET(all_a_y, 0)", true);
-    assert_eq!(turns, fewest);
+    let (wavefronts, fewest) = totals(SUM, "JO_GET(all_a_y, 0)", "JO_GET(all_a_y, 0)", true);
+    assert_eq!(wavefronts, fewest);
     // Doubles that are 16 apart are in the same two banks.
     let apart = totals(
         SUM,
@@ -237,7 +237,7 @@ fn accesses_apart_take_more_transactions() {
         "JO_PUT(all_a_y, JO_THREAD % 16 * 16 + JO_THREAD / 16, a_y)",
         true,
     );
-    assert!(apart.0 > turns + 8, "{apart:?}, and {turns}");
+    assert!(apart.0 > wavefronts + 8, "{apart:?}, and {wavefronts}");
 }
 
 #[test]

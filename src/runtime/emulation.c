@@ -246,7 +246,8 @@ static i64 jo_units(const i64 *at, u32 lanes, i64 size, i64 unit, i64 *bytes)
     return units;
 }
 
-// The turns in which banks of 4 bytes serve some lanes: one gives a word a turn, to any number.
+// The wavefronts in which banks of 4 bytes serve some lanes: in each, a bank gives one word, to any
+// number of lanes.
 static i64 jo_ways(const i64 *at, u32 lanes)
 {
     i64 most = 0, words[JO_WARP] = {0}, seen[JO_WARP][JO_WARP];
@@ -266,7 +267,7 @@ static void jo_count_request(jo_place *place, const i64 *at, u32 lanes, i64 size
     i64 bytes;
     place->requests++;
     if (place->kind & 1) {
-        // All banks give 128 bytes a turn: half of a warp has 8 bytes each, a fourth has 16.
+        // All banks give 128 bytes per wavefront: half of a warp has 8 bytes each, a fourth has 16.
         const int together = size > 4 ? (int)(128 / size) : JO_WARP;
         for (int first = 0; first < JO_WARP; first += together) {
             const u32 now = together == JO_WARP ? lanes : lanes & (((1u << together) - 1) << first);

@@ -1,8 +1,8 @@
-//! Products of matrices as a library computes them: sizes, and where each factor lies in memory.
+//! Products of matrices as a library computes them: sizes, and the memory layout of each factor.
 //!
 //! A `library::Product` has a section with one product. Its operands become three-dimensional:
-//! batches, rows, columns. What no library reads in place is copied: a matrix needs a dimension
-//! with stride 1.
+//! batches, rows, columns. A factor without a dimension of stride 1 is
+//! copied, as no library reads it in place.
 
 use crate::interpreter::IValue;
 use crate::ir::{Attribute, Graph, Node, Value};

@@ -2,9 +2,9 @@
 //!
 //! The threads of a warp that are at one place for the n-th time since a barrier make one request.
 //! In the memory of the device it takes as many transactions as sectors of 32 bytes are touched; in
-//! shared memory as many as the bank needs turns of which most words are asked for. What a request
-//! takes beyond the fewest possible is time that a GPU loses to accesses which are not coalesced,
-//! or to conflicts of banks:
+//! shared memory as many wavefronts as there are different words in the bank with the most of them.
+//! A request that takes more than the fewest possible costs a GPU time: its accesses are not
+//! coalesced, or have bank conflicts:
 //!
 //! ```text
 //! requests  sectors  fewest
@@ -65,8 +65,8 @@ impl MemoryProfile {
 
     /// A table, with a line for each place; empty without places.
     pub fn table(&self) -> String {
-        let of_device = self.half(false, "  requests   sectors    fewest");
-        of_device + &self.half(true, "  requests     turns    fewest")
+        let of_device = self.half(false, "  requests     sectors    fewest");
+        of_device + &self.half(true, "  requests  wavefronts    fewest")
     }
 
     fn half(&self, is_shared: bool, head: &str) -> String {
@@ -79,7 +79,7 @@ impl MemoryProfile {
             let Requests { count, transactions, fewest } = requests;
             let what = if place.is_store { "stores" } else { "loads" };
             let (group, statement) = (&place.group, &place.statement);
-            let _ = writeln!(text, "{count:>10}{transactions:>10}{fewest:>10}  {what} of {group}: {statement}");
+            let _ = writeln!(text, "{count:>10}{transactions:>12}{fewest:>10}  {what} of {group}: {statement}");
         }
         text
     }

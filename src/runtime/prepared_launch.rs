@@ -32,7 +32,7 @@ pub struct Prepared {
 
 impl Prepared {
     /// Allocates memory for the results, with canaries if it is guarded. Threads of an emulated
-    /// device take turns as the seed determines. The operands must match
+    /// device are scheduled as the seed determines. The operands must match
     /// the plan's specification.
     pub fn new(plan: Rc<Plan>, operands: Vec<IValue>, (guarded, seed): (bool, u32)) -> Prepared {
         let (kernel, geometry) = (&plan.kernel, &plan.geometry);
@@ -69,7 +69,7 @@ impl Prepared {
         self.plan.geometry.points * self.plan.kernel.operations
     }
 
-    /// What the checks of the launch said.
+    /// The findings of the checks of the launch.
     pub(super) fn seen(&mut self) -> Observed {
         std::mem::take(&mut self.seen)
     }

@@ -1,5 +1,5 @@
 // A driver of GPUs, an NVRTC and a cuBLAS for machines without them: tests of the runtime run the
-// real calls through them. Kernels are compiled by the system's C compiler behind
+// real calls through them. Kernels are compiled by the system's C compiler, after
 // src/runtime/emulation.c, which gives blocks of threads a meaning on a processor.
 //
 //   cc -shared -fPIC -DEMULATION='"…/src/runtime/emulation.c"' -Wl,-soname,libcuda.so …

@@ -22,7 +22,7 @@ pub(super) const ROWS: &[Row] = &[
         accuracy: Has(exact()),
         semantics: No(AS_DECLARED),
         python: Has(FUNCTIONAL),
-        operands: Has(drawn(&["t"]).shaped(&["quint8:2x3"]).handing_on(true, false)),
+        operands: Has(drawn(&["t"]).shaped(&["quint8:2x3"]).forwarding(true, false)),
     },
     Row {
         kind: "aten::relu6",
@@ -91,7 +91,7 @@ pub(super) const ROWS: &[Row] = &[
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
         python: Has(FUNCTIONAL),
-        operands: Has(drawn(&["rn"]).handing_on(true, false)),
+        operands: Has(drawn(&["rn"]).forwarding(true, false)),
     },
     Row {
         kind: "aten::hardshrink",
@@ -149,7 +149,7 @@ pub(super) const ROWS: &[Row] = &[
         accuracy: Has(units(4.0)),
         semantics: No(AS_DECLARED),
         python: Has(FUNCTIONAL),
-        operands: Has(drawn(&["r"]).handing_on(true, false)),
+        operands: Has(drawn(&["r"]).forwarding(true, false)),
     },
     Row {
         kind: "aten::gelu",
@@ -182,7 +182,7 @@ pub(super) const ROWS: &[Row] = &[
         accuracy: Has(units(4.0).subtracting()),
         semantics: No(AS_DECLARED),
         python: Has(TORCH),
-        operands: Has(drawn(&["r"]).handing_on(true, false)),
+        operands: Has(drawn(&["r"]).forwarding(true, false)),
     },
     Row {
         kind: "aten::softplus",

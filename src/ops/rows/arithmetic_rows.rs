@@ -41,7 +41,7 @@ pub(super) const ROWS: &[Row] = &[
         accuracy: Has(units(1.0)),
         semantics: Has(DECLARED.total_of_numbers().linear(Linear::Both, &["Tensor"], "past-sums")),
         python: Has(TORCH),
-        operands: Has(drawn(&["to1", "tt1"]).handing_on(true, true)),
+        operands: Has(drawn(&["to1", "tt1"]).forwarding(true, true)),
     },
     Row {
         kind: "aten::sub",
@@ -70,7 +70,7 @@ pub(super) const ROWS: &[Row] = &[
         accuracy: Has(units(1.0)),
         semantics: Has(DECLARED.total_of_numbers().linear(Linear::Both, &["Tensor"], "past-sums")),
         python: Has(TORCH),
-        operands: Has(drawn(&["to1"]).handing_on(true, true)),
+        operands: Has(drawn(&["to1"]).forwarding(true, true)),
     },
     Row {
         kind: "aten::rsub",
@@ -120,7 +120,7 @@ pub(super) const ROWS: &[Row] = &[
         accuracy: Has(units(1.0)),
         semantics: Has(DECLARED.total_of_numbers().linear(Linear::EachFactor, BOTH, "past-products")),
         python: Has(TORCH),
-        operands: Has(drawn(&["to", "tt"]).handing_on(true, false)),
+        operands: Has(drawn(&["to", "tt"]).forwarding(true, false)),
     },
     Row {
         kind: "aten::div",
@@ -185,7 +185,7 @@ pub(super) const ROWS: &[Row] = &[
         accuracy: Has(units(1.0)),
         semantics: Has(DECLARED.linear(Linear::First, BOTH, "past-quotients")),
         python: Has(TORCH),
-        operands: Has(drawn(&["to"]).handing_on(true, false)),
+        operands: Has(drawn(&["to"]).forwarding(true, false)),
     },
     Row {
         kind: "aten::true_divide",
@@ -247,7 +247,7 @@ pub(super) const ROWS: &[Row] = &[
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
         python: Has(TORCH),
-        operands: Has(drawn(&["to"]).handing_on(true, true)),
+        operands: Has(drawn(&["to"]).forwarding(true, true)),
     },
     Row {
         kind: "aten::fmod",
@@ -771,7 +771,7 @@ pub(super) const ROWS: &[Row] = &[
         kind: "aten::special_chebyshev_polynomial_t",
         // Integers become floats, and the degree is truncated.
         shape: Has(&[sized(S::Broadcast, E::Angle).detached()]),
-        computation: No("it takes as many steps as the degree says"),
+        computation: No("the number of steps is the degree, an operand"),
         fusion: Has(&[unfused(&["", "x_scalar", "n_scalar"], UNKNOWN)]),
         gradient: Has(&[("+2 none", ""), (".x_scalar +2 none", ""), (".n_scalar +2 none", "")]),
         guard: No(STAYS),

@@ -149,7 +149,7 @@ fn gradient(row: &Row, schemas: &[&Schema], say: &mut dyn FnMut(&str, String)) {
     }
 }
 
-/// What is said is not what schemas say already, and is about operands and overloads that exist.
+/// Facts must name operands and overloads that exist, and not repeat their schemas.
 fn semantics(row: &Row, schemas: &[&Schema], say: &mut dyn FnMut(&str, String)) {
     let Has(rule) = row.semantics else { return };
     if rule == DECLARED {

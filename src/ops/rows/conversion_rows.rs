@@ -245,7 +245,7 @@ pub(super) const ROWS: &[Row] = &[
         accuracy: Has(exact()),
         semantics: No(AS_DECLARED),
         python: Has(TORCH),
-        operands: Has(GENERATED.handing_on(true, true)),
+        operands: Has(GENERATED.forwarding(true, true)),
     },
     Row {
         kind: "aten::fill",

@@ -178,7 +178,7 @@ pub(super) const ROWS: &[Row] = &[
             "2x5 3x2x3 3 ints:[1] ints:[0] ints:[1] int:1",
             "2x2x5 3x2x2 3 ints:[1] text:\"same\" ints:[1] int:1",
             "2x5 3x2x3 none ints:[2] text:\"valid\" ints:[1] int:1",
-        ]).hinted(&[of("input").rank(3), of("weight").rank(3), of("bias").rank(1)]).handing_on(true, false)),
+        ]).hinted(&[of("input").rank(3), of("weight").rank(3), of("bias").rank(1)]).forwarding(true, false)),
     },
     Row {
         kind: "aten::conv2d",
@@ -212,7 +212,7 @@ pub(super) const ROWS: &[Row] = &[
             "2x4x4 3x2x3x3 3 ints:[1,1] ints:[0,0] ints:[1,1] int:1",
             "1x2x4x5 4x1x2x3 4 ints:[1,1] text:\"same\" ints:[1,2] int:2",
             "1x2x4x5 3x2x2x3 none ints:[2,1] text:\"valid\" ints:[1] int:1",
-        ]).hinted(&[of("input").rank(4), of("weight").rank(4), of("bias").rank(1)]).handing_on(true, false)),
+        ]).hinted(&[of("input").rank(4), of("weight").rank(4), of("bias").rank(1)]).forwarding(true, false)),
     },
     Row {
         kind: "aten::conv3d",
@@ -241,7 +241,7 @@ pub(super) const ROWS: &[Row] = &[
         operands: Has(GENERATED.called(&[
             "1x2x3x4x3 2x2x2x2x2 2 ints:[1,1,1] ints:[0,1,0] ints:[1,1,1] int:1",
             "1x1x3x2x3 2x1x2x1x3 2 ints:[1,1,1] text:\"same\" ints:[1,1,1] int:1",
-        ]).hinted(&[of("input").rank(5), of("weight").rank(5)]).handing_on(true, false)),
+        ]).hinted(&[of("input").rank(5), of("weight").rank(5)]).forwarding(true, false)),
     },
     Row {
         kind: "aten::conv_tbc",

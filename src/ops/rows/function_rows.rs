@@ -388,7 +388,7 @@ pub(super) const ROWS: &[Row] = &[
         accuracy: Has(units(4.0)),
         semantics: Has(DECLARED.total()),
         python: Has(FUNCTIONAL),
-        operands: Has(drawn(&["t"]).handing_on(true, false)),
+        operands: Has(drawn(&["t"]).forwarding(true, false)),
     },
     Row {
         kind: "aten::asinh",
@@ -439,7 +439,7 @@ pub(super) const ROWS: &[Row] = &[
         accuracy: Has(units(4.0)),
         semantics: Has(DECLARED.total()),
         python: Has(FUNCTIONAL),
-        operands: Has(drawn(&["t"]).handing_on(true, false)),
+        operands: Has(drawn(&["t"]).forwarding(true, false)),
     },
     Row {
         kind: "aten::logit",

@@ -52,7 +52,7 @@ pub(super) const ROWS: &[Row] = &[
         accuracy: Has(exact()),
         semantics: Has(DECLARED.reads_list_only()),
         python: Has(TORCH),
-        operands: Has(GENERATED.handing_on(true, true)),
+        operands: Has(GENERATED.forwarding(true, true)),
     },
     Row {
         kind: "aten::column_stack",

@@ -394,7 +394,7 @@ pub(super) const ROWS: &[Row] = &[
             "4x3 3 3 none none yes float:0.1 float:0.01 no",
             "4x3x2x2 none none 3 3 no float:0.1 float:0.01 no",
             "4x3x2 3 3 3 3 no float:0.1 float:0.01 no",
-        ]).hinted(&[of("weight").rank(1), of("bias").rank(1), of("running_mean").rank(1), of("running_var").rank(1)]).handing_on(true, false)),
+        ]).hinted(&[of("weight").rank(1), of("bias").rank(1), of("running_mean").rank(1), of("running_var").rank(1)]).forwarding(true, false)),
     },
     Row {
         kind: "aten::native_batch_norm",

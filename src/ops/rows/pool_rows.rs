@@ -205,7 +205,7 @@ pub(super) const ROWS: &[Row] = &[
         accuracy: Has(sums()),
         semantics: No(AS_DECLARED),
         python: Has(TORCH),
-        operands: Has(GENERATED.hinted(&[of("self").rank(4)]).handing_on(true, false)),
+        operands: Has(GENERATED.hinted(&[of("self").rank(4)]).forwarding(true, false)),
     },
     Row {
         kind: "aten::avg_pool2d_backward",
@@ -315,7 +315,7 @@ pub(super) const ROWS: &[Row] = &[
         accuracy: Has(exact()),
         semantics: No(AS_DECLARED),
         python: Has(FUNCTIONAL),
-        operands: Has(GENERATED.shaped(&["quint8:1x2x4x4 ints:[2,2] ints:[] ints:[0,0] ints:[1,1] no"]).hinted(&[of("self").rank(4)]).handing_on(true, false)),
+        operands: Has(GENERATED.shaped(&["quint8:1x2x4x4 ints:[2,2] ints:[] ints:[0,0] ints:[1,1] no"]).hinted(&[of("self").rank(4)]).forwarding(true, false)),
     },
     Row {
         kind: "aten::max_pool2d_with_indices",

@@ -98,7 +98,7 @@ pub(super) const ROWS: &[Row] = &[
         accuracy: Has(units(2.0)),
         semantics: Has(DECLARED.alias(A::MayReturn(0))),
         python: Has(FUNCTIONAL),
-        operands: Has(GENERATED.handing_on(true, false)),
+        operands: Has(GENERATED.forwarding(true, false)),
     },
     Row {
         kind: "aten::exponential",

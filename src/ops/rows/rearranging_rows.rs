@@ -348,7 +348,7 @@ pub(super) const ROWS: &[Row] = &[
         accuracy: Has(exact()),
         semantics: No(AS_DECLARED),
         python: Has(TORCH),
-        operands: Has(GENERATED.handing_on(false, true)),
+        operands: Has(GENERATED.forwarding(false, true)),
     },
     Row {
         kind: "aten::replication_pad1d",

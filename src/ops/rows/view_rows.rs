@@ -27,7 +27,7 @@ pub(super) const ROWS: &[Row] = &[
         accuracy: Has(exact()),
         semantics: Has(DECLARED.alias(A::MayReturn(0))),
         python: Has(TORCH),
-        operands: Has(GENERATED.handing_on(true, true)),
+        operands: Has(GENERATED.forwarding(true, true)),
     },
     Row {
         kind: "aten::contiguous",
@@ -39,7 +39,7 @@ pub(super) const ROWS: &[Row] = &[
         accuracy: Has(exact()),
         semantics: Has(DECLARED.alias(A::MayReturn(0))),
         python: Has(TORCH),
-        operands: Has(GENERATED.handing_on(true, true)),
+        operands: Has(GENERATED.forwarding(true, true)),
     },
     Row {
         kind: "aten::cpu",
@@ -177,7 +177,7 @@ pub(super) const ROWS: &[Row] = &[
         accuracy: Has(exact()),
         semantics: No(AS_DECLARED),
         python: Has(TORCH),
-        operands: Has(GENERATED.hinted(&[of("self").rank(2)]).handing_on(true, true)),
+        operands: Has(GENERATED.hinted(&[of("self").rank(2)]).forwarding(true, true)),
     },
     Row {
         kind: "aten::transpose",
@@ -189,7 +189,7 @@ pub(super) const ROWS: &[Row] = &[
         accuracy: Has(exact()),
         semantics: No(AS_DECLARED),
         python: Has(TORCH),
-        operands: Has(GENERATED.handing_on(true, true)),
+        operands: Has(GENERATED.forwarding(true, true)),
     },
     Row {
         kind: "aten::permute",
@@ -201,7 +201,7 @@ pub(super) const ROWS: &[Row] = &[
         accuracy: Has(exact()),
         semantics: No(AS_DECLARED),
         python: Has(TORCH),
-        operands: Has(GENERATED.hinted(&[of("self").rank_of_list("dims", 0)]).handing_on(true, true)),
+        operands: Has(GENERATED.hinted(&[of("self").rank_of_list("dims", 0)]).forwarding(true, true)),
     },
     Row {
         kind: "aten::numpy_T",
@@ -327,7 +327,7 @@ pub(super) const ROWS: &[Row] = &[
         accuracy: Has(exact()),
         semantics: Has(DECLARED.reads_strides()),
         python: Has(TORCH),
-        operands: Has(GENERATED.shaped(&["quint8:2x3 ints:[3,-1]"]).handing_on(false, true)),
+        operands: Has(GENERATED.shaped(&["quint8:2x3 ints:[3,-1]"]).forwarding(false, true)),
     },
     Row {
         kind: "aten::view_as",
@@ -357,7 +357,7 @@ pub(super) const ROWS: &[Row] = &[
         accuracy: Has(exact()),
         semantics: Has(DECLARED.alias(A::MayReturn(0))),
         python: Has(TORCH),
-        operands: Has(GENERATED.handing_on(false, true)),
+        operands: Has(GENERATED.forwarding(false, true)),
     },
     Row {
         kind: "aten::reshape_as",
@@ -485,7 +485,7 @@ pub(super) const ROWS: &[Row] = &[
         accuracy: Has(exact()),
         semantics: Has(DECLARED.alias(A::MayReturn(0))),
         python: Has(TORCH),
-        operands: Has(GENERATED.handing_on(false, true)),
+        operands: Has(GENERATED.forwarding(false, true)),
     },
     Row {
         kind: "aten::unflatten",
@@ -515,7 +515,7 @@ pub(super) const ROWS: &[Row] = &[
         accuracy: Has(exact()),
         semantics: No(AS_DECLARED),
         python: Has(TORCH),
-        operands: Has(GENERATED.handing_on(false, true)),
+        operands: Has(GENERATED.forwarding(false, true)),
     },
     Row {
         kind: "aten::expand_as",
@@ -530,7 +530,7 @@ pub(super) const ROWS: &[Row] = &[
         accuracy: Has(exact()),
         semantics: Has(DECLARED.alias(A::MayReturn(0))),
         python: Has(TORCH),
-        operands: Has(GENERATED.handing_on(false, true)),
+        operands: Has(GENERATED.forwarding(false, true)),
     },
     Row {
         kind: "aten::broadcast_to",
@@ -573,7 +573,7 @@ pub(super) const ROWS: &[Row] = &[
         accuracy: Has(exact()),
         semantics: No(AS_DECLARED),
         python: Has(TORCH),
-        operands: Has(GENERATED.handing_on(false, true)),
+        operands: Has(GENERATED.forwarding(false, true)),
     },
     Row {
         kind: "aten::slice",
@@ -592,7 +592,7 @@ pub(super) const ROWS: &[Row] = &[
         accuracy: Has(exact()),
         semantics: Has(DECLARED.alias(A::MayReturn(0))),
         python: Has(TORCH),
-        operands: Has(GENERATED.handing_on(true, true)),
+        operands: Has(GENERATED.forwarding(true, true)),
     },
     Row {
         kind: "aten::narrow",
@@ -604,7 +604,7 @@ pub(super) const ROWS: &[Row] = &[
         accuracy: Has(exact()),
         semantics: No(AS_DECLARED),
         python: Has(TORCH),
-        operands: Has(GENERATED.handing_on(true, true)),
+        operands: Has(GENERATED.forwarding(true, true)),
     },
     Row {
         kind: "aten::unsqueeze",
@@ -616,7 +616,7 @@ pub(super) const ROWS: &[Row] = &[
         accuracy: Has(exact()),
         semantics: No(AS_DECLARED),
         python: Has(TORCH),
-        operands: Has(GENERATED.handing_on(false, true)),
+        operands: Has(GENERATED.forwarding(false, true)),
     },
     Row {
         kind: "aten::squeeze",
@@ -644,7 +644,7 @@ pub(super) const ROWS: &[Row] = &[
         accuracy: Has(exact()),
         semantics: No(AS_DECLARED),
         python: Has(TORCH),
-        operands: Has(GENERATED.handing_on(false, true)),
+        operands: Has(GENERATED.forwarding(false, true)),
     },
     Row {
         kind: "aten::unfold",
@@ -886,6 +886,6 @@ pub(super) const ROWS: &[Row] = &[
         accuracy: Has(exact()),
         semantics: No(AS_DECLARED),
         python: No(NAMESPACE),
-        operands: Has(GENERATED.called(&["2x3x4 ints:[2,0,1]", "2x3 ints:[1,0]"]).hinted(&[of("a").rank_of_list("permutation", 0)]).handing_on(true, true)),
+        operands: Has(GENERATED.called(&["2x3x4 ints:[2,0,1]", "2x3 ints:[1,0]"]).hinted(&[of("a").rank_of_list("permutation", 0)]).forwarding(true, true)),
     },
 ];

@@ -141,7 +141,7 @@ impl Operands {
     }
 
     /// The first operand has the rank of the result, or the same kind of elements.
-    pub(super) const fn handing_on(self, rank: bool, elements: bool) -> Operands {
+    pub(super) const fn forwarding(self, rank: bool, elements: bool) -> Operands {
         Operands { as_result: AsResult { rank, elements }, ..self }
     }
 }

@@ -16,7 +16,7 @@ use std::path::Path;
 pub struct Choice {
     /// `forward`, `encode`, `encoder.forward`; `forward` if nothing is given.
     pub method: Option<String>,
-    /// Whether all modules are in evaluation mode, whatever the archive says.
+    /// Whether all modules are in evaluation mode, whatever mode the archive records.
     pub evaluates: bool,
 }
 

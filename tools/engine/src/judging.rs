@@ -284,7 +284,7 @@ impl Trial {
         Ok(trial)
     }
 
-    /// The inputs from files beside the graph, or from flags, or those that an archive records.
+    /// The inputs from files next to the graph, or from flags, or those that an archive records.
     fn given(
         &mut self,
         run: &RunOptions,

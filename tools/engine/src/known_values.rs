@@ -1,8 +1,8 @@
 //! What the weights of an archive and the given inputs say about its graph, before passes run.
 //!
 //! ```text
-//! %training : bool = prim::GetAttr[name="training"](%bn)      %training : bool = prim::Constant[value=0]()
-//! %w : Tensor = prim::GetAttr[name="weight"](%conv)      =>   %w : Float(64, 3, 7, 7) = prim::GetAttr[name="weight"](%conv)
+//! %t : bool = prim::GetAttr[name="training"](%bn)      %t : bool = prim::Constant[value=0]()
+//! %w : Tensor = prim::GetAttr[name="w"](%conv)    =>   %w : Float(8, 3) = prim::GetAttr[name="w"](%conv)
 //! ```
 //!
 //! Numbers of a module become constants, and tensors get element types and sizes. Inputs get
@@ -11,6 +11,7 @@
 
 use crate::given_values::is_object;
 use jitopt_core::analysis::AliasDb;
+use jitopt_core::analysis::mutations::may_assign_attributes;
 use jitopt_core::entity::EntitySet;
 use jitopt_core::interpreter::{Environment, IValue, Machine, Stop, exact_literals};
 use jitopt_core::ir::{Attribute, Graph, Node, Value};
@@ -31,7 +32,7 @@ pub(crate) fn settle(graph: &mut Graph, contents: &BTreeMap<String, IValue>, inp
             graph.set_type(param, ty);
         }
     }
-    if may_change_attributes(graph) {
+    if may_assign_attributes(graph) {
         return;
     }
     let known: Vec<(Node, Value, &IValue)> = {
@@ -52,19 +53,6 @@ pub(crate) fn settle(graph: &mut Graph, contents: &BTreeMap<String, IValue>, inp
             _ => {}
         }
     }
-}
-
-/// Whether a node may assign an attribute of a module.
-fn may_change_attributes(graph: &Graph) -> bool {
-    let mut open = vec![graph];
-    while let Some(graph) = open.pop() {
-        let mut kinds = graph.all_nodes().map(|node| graph.kind(node));
-        if kinds.any(|kind| [prim::SET_ATTR, prim::CALL_METHOD, prim::CALL_FUNCTION].contains(&kind)) {
-            return true;
-        }
-        open.extend(graph.all_nodes().filter_map(|node| graph.subgraph(node)));
-    }
-    false
 }
 
 /// The values that contents are read into, and the names of the contents: `self.conv.weight`, or
@@ -104,7 +92,7 @@ fn reads(graph: &Graph) -> Vec<(Node, Value, String)> {
 /// # Errors
 /// Why one of the operators stopped.
 pub(crate) fn compute_once(graph: &mut Graph, env: &mut Environment, inputs: &[IValue]) -> Result<(), Stop> {
-    if may_change_attributes(graph) {
+    if may_assign_attributes(graph) {
         return Ok(());
     }
     let fixed = Fixed::of(graph);

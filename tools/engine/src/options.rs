@@ -105,7 +105,7 @@ pub struct BackendOptions {
     pub plans: Option<Arc<PlanFile>>,
     /// The number of the GPU.
     pub device: Option<u32>,
-    /// The seed of the order in which threads of an emulated device take turns.
+    /// The seed of the order in which threads of an emulated device are scheduled.
     pub schedule_seed: Option<u32>,
 }
 

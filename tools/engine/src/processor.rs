@@ -214,7 +214,7 @@ fn accesses(profile: &MemoryProfile) -> Vec<(String, u64)> {
         if total.0 > 0 { Vec::from(named) } else { Vec::new() }
     };
     let mut all = half(false, ["memory-requests", "memory-sectors", "memory-sectors-fewest"]);
-    all.extend(half(true, ["shared-requests", "shared-turns", "shared-turns-fewest"]));
+    all.extend(half(true, ["shared-requests", "shared-wavefronts", "shared-wavefronts-fewest"]));
     all
 }
 

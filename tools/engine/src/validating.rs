@@ -181,7 +181,7 @@ impl<'o> Comparison<'o> {
         Ok(judging::refuse_idle(&session)?)
     }
 
-    /// Tells the graph what its contents are, and what all samples have in common.
+    /// Writes known contents, and what all samples have in common, into the types of the graph.
     fn settle(&mut self) {
         let number = self.after.params(self.after.root()).len();
         let of_param = |i: usize| self.trial.samples.iter().filter_map(|sample| sample.inputs.get(i)).collect();

@@ -533,7 +533,7 @@ pub(crate) struct BackendArgs {
     /// GPU of --backend=cuda [default: 0]
     #[arg(long, value_name = "N")]
     pub(crate) device: Option<u32>,
-    /// Order in which emulated threads take turns, with --backend=cuda-emulated or cuda-checked
+    /// Order in which emulated threads are scheduled, with --backend=cuda-emulated or cuda-checked
     /// [default: that of their numbers]
     #[arg(long, value_name = "N")]
     pub(crate) schedule_seed: Option<u32>,

@@ -1,4 +1,4 @@
-//! Mutants of emitted texts: errors planted in the CUDA C of kernels, which the emulation and its
+//! Mutants of emitted texts: faults injected into the CUDA C of kernels, which the emulation and its
 //! checks must find.
 //!
 //! `jitopt validate --backend=cuda-checked` compiles each case through a script in place of the
