@@ -33,7 +33,7 @@ use crate::interpreter::machine::Backend;
 use crate::interpreter::{Environment, IValue};
 use crate::ir::{Graph, Node};
 use crate::outlining::Excerpt;
-use crate::symbol::{library, prim};
+use crate::symbol::{Symbol, library, prim};
 use crate::tensor::buffer::Wide;
 use crate::tensor::{DType, Precision, Tensor};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -358,10 +358,13 @@ impl CpuBackend {
         }
     }
 
-    /// Remarks why a group runs unfused. In a loop there may be a reason for each size; only a few
-    /// are reported.
-    fn remark_unfused(&self, outputs: &str, why: &str) {
-        let head = format!("the group of {outputs} runs unfused: ");
+    /// Remarks why the interpreter runs a group or a library call. In a loop there may be a reason
+    /// for each size; only a few are reported.
+    fn remark_fallback(&self, kind: Symbol, outputs: &str, why: &str) {
+        let head = match kind {
+            library::PRODUCT => format!("the interpreter computes the product {outputs}: "),
+            _ => format!("the group of {outputs} runs unfused: "),
+        };
         let told = self.remarks.borrow().iter().filter(|remark| remark.starts_with(&head)).count();
         if told < MOST_REASONS {
             self.remark(head + why);
@@ -769,7 +772,7 @@ impl Backend for CpuBackend {
             Ok(results) => Some(results),
             Err(why) => {
                 self.count(|counts| counts.fallen_back += 1);
-                self.remark_unfused(&outputs(graph, node), &why);
+                self.remark_fallback(graph.kind(node), &outputs(graph, node), &why);
                 None
             }
         }

@@ -58,17 +58,14 @@ impl Blas {
         Ok(blas)
     }
 
-    /// The memory of a product's result.
+    /// The memory of the result of a product, which has elements.
     ///
     /// # Errors
     /// The device has no memory left or has failed, or sizes are beyond 32 bits.
     pub(super) fn run(&self, product: &Product) -> Result<Rc<DeviceMemory>, String> {
         let elements = product.batches * product.rows * product.columns;
         let bytes = elements as usize * product.dtype.size();
-        let memory = Rc::new(self.device.allocate(bytes.max(1))?);
-        if product.is_empty() {
-            return Ok(memory);
-        }
+        let memory = Rc::new(self.device.allocate(bytes)?);
         let beta = match &product.summand {
             Some(summand) => self.fill(&memory, summand, product).map(|()| product.beta)?,
             None => 0.0,

@@ -29,12 +29,15 @@ impl CpuBackend {
         let device = operands.iter().filter_map(IValue::tensor).next().map(Tensor::device);
         let operands: Vec<IValue> = operands.iter().map(unwrapped).collect();
         let product = Product::of(section, &operands)?;
-        let memory = self.blas()?.run(&product)?;
+        // Nothing is kept on the device of a result without elements: there is nothing to copy back.
+        let memory = if product.is_empty() { None } else { Some(self.blas()?.run(&product)?) };
         let (shape, strides) = (product.shape.clone(), layout::contiguous(&product.shape));
         let destination = Destination::new(product.dtype, layout::numel(&shape), false);
         let result = destination.tensor(product.dtype, &(shape, strides), device.unwrap_or_default())?;
-        result.storage().keep_elsewhere(memory, true);
-        self.count(|counts| counts.products += 1);
+        if let Some(memory) = memory {
+            result.storage().keep_elsewhere(memory, true);
+            self.count(|counts| counts.products += 1);
+        }
         Ok(std::iter::once(IValue::Tensor(result)).collect())
     }
 }
