@@ -73,8 +73,8 @@ pub struct Settings {
     pub cublas: Option<String>,
     /// The number of the GPU.
     pub device: u32,
-    /// Determines the order in which blocks and threads of an emulated device are scheduled; that of
-    /// their numbers if it is 0.
+    /// Determines the order in which blocks and threads of an emulated device are scheduled; 0 is
+    /// the order of their numbers.
     pub schedule_seed: u32,
     /// Every launch uses this number of threads, whatever its size, and rows are split between them
     /// where that is possible: for tests.

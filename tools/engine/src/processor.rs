@@ -154,7 +154,7 @@ pub(crate) fn tell_of_groups(backend: Option<&CpuBackend>, workspace: &mut Works
     let Some(backend) = backend else { return };
     backend.remarks().iter().for_each(|remark| workspace.warn(remark));
     let counts = backend.counts();
-    if counts.launched == 0 && counts.fallen_back == 0 {
+    if counts.launched + counts.products + counts.fallen_back == 0 {
         workspace.warn(no_kernel(backend));
     }
 }

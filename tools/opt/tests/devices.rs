@@ -191,6 +191,9 @@ fn products_are_those_of_the_interpreter() {
     }
     let ran = jitopt(&format!("run products-Float.ir --stats {MULTIPLY}"), &[]);
     assert!(ran.err.contains(" 4 library-products") && ran.err.contains(" 0 groups-fallen-back"), "{}", ran.err);
+    // A graph of products alone needs no kernels.
+    let ran = jitopt(&format!("run products-Float.ir {MULTIPLY}").replace(",fuse", ""), &[]);
+    assert!(ran.code == 0 && !ran.err.contains("no kernel was launched"), "{}", ran.err);
     // Without cuBLAS the interpreter multiplies.
     let ran = jitopt(&format!("run products-Float.ir --stats {MULTIPLY}"), &[("JITOPT_CUBLAS", "/nowhere")]);
     assert_eq!(ran.code, 0, "{}", ran.err);
