@@ -29,7 +29,7 @@ impl CpuBackend {
         let device = operands.iter().filter_map(IValue::tensor).next().map(Tensor::device);
         let operands: Vec<IValue> = operands.iter().map(unwrapped).collect();
         let product = Product::of(section, &operands)?;
-        // Nothing is kept on the device of a result without elements: there is nothing to copy back.
+        // A result without elements has no memory on the device: there is nothing to copy back.
         let memory = if product.is_empty() { None } else { Some(self.blas()?.run(&product)?) };
         let (shape, strides) = (product.shape.clone(), layout::contiguous(&product.shape));
         let destination = Destination::new(product.dtype, layout::numel(&shape), false);

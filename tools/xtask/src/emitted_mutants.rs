@@ -1,5 +1,5 @@
-//! Mutants of emitted texts: faults injected into the CUDA C of kernels, which the emulation and its
-//! checks must find.
+//! Mutants of emitted texts: faults injected into the CUDA C of kernels, which the emulation and
+//! its checks must find.
 //!
 //! `jitopt validate --backend=cuda-checked` compiles each case through a script in place of the
 //! compiler, which first keeps the unit, then compiles a changed one in its stead: without a
