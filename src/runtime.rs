@@ -14,7 +14,7 @@
 //! - `engine` is the table of ways to run kernels; `emulated_launch` runs the text for GPUs on a
 //!   processor that emulates blocks of threads, which get a `device_launch`
 //! - [`cuda_libraries`] finds the driver of GPUs and NVRTC, `cuda_compiler` compiles with NVRTC,
-//!   `cuda_device` is a GPU in use, `cuda_launch` runs launches there
+//!   `cuda_device` is a GPU in use, `cuda_launch` runs launches there, `cuda_clock` times them
 //! - [`sized_kernels`] are the kernels of a graph whose types have sizes, for predictions
 //! - `launching` distributes a launch over the threads of `thread_pool`
 //! - [`loading`] opens compiled libraries and calls their functions; `unsafe` is there and in
@@ -27,6 +27,7 @@
 pub mod backend;
 pub mod caches;
 mod cuda_blas;
+mod cuda_clock;
 mod cuda_compiler;
 mod cuda_device;
 mod cuda_launch;
@@ -55,7 +56,9 @@ pub mod sized_kernels;
 mod thread_pool;
 pub mod toolchain;
 
+pub use backend::device_times::DeviceCopy;
 pub use backend::{CpuBackend, Settings};
+pub use cuda_clock::DeviceWork;
 pub use cuda_device::Traffic;
 pub use engine::Engine;
 pub use prepared_launch::Prepared;

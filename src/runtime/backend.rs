@@ -1,5 +1,6 @@
 //! The backend that the interpreter calls for fusion groups.
 
+pub mod device_times;
 mod divided_groups;
 mod library_products;
 

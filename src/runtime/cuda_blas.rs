@@ -82,6 +82,7 @@ impl Blas {
         let sizes = (product.batches, product.rows, product.columns, product.depth);
         let call = Call { sizes, left, right, to: memory.address(), alpha: product.alpha, beta };
         self.call(&call, product.dtype)?;
+        self.device.clock.count(0, product.bytes());
         Ok(memory)
     }
 
@@ -145,7 +146,7 @@ impl Blas {
         // these were made, the result has `batches` matrices of m by n. All memory is on the
         // device, and goes to the pool at the earliest, whose next user comes later on the stream.
         // Both numbers have the type of the computation, and are read before the call returns.
-        let called = unsafe {
+        let multiply = || unsafe {
             gemm_strided_batched_ex(
                 self.handle,
                 operation(a),
@@ -172,7 +173,7 @@ impl Blas {
                 cublasGemmAlgo_t::CUBLAS_GEMM_DEFAULT,
             )
         };
-        called.map_err(|error| failed("cuBLAS computes no product", error))
+        self.device.timed(1, || multiply().map_err(|error| failed("cuBLAS computes no product", error)))
     }
 }
 

@@ -9,6 +9,7 @@
 
 #![allow(unsafe_code, reason = "calls of the driver; each block says why it is sound")]
 
+use super::cuda_clock::{Clock, DeviceWork};
 use super::cuda_libraries::{DeviceFacts, devices, shown};
 use super::device_launch::DeviceLaunch;
 use cudarc::driver::sys::{CUcontext, CUdeviceptr, CUevent, CUevent_flags, CUfunction, CUmodule, CUresult, CUstream};
@@ -55,6 +56,7 @@ pub struct Traffic {
 #[derive(Debug)]
 pub(super) struct Device {
     pub(super) facts: DeviceFacts,
+    pub(super) clock: Clock,
     number: i32,
     context: CUcontext,
     stream: Cell<CUstream>,
@@ -94,6 +96,7 @@ impl Device {
         let context = unsafe { result::primary_ctx::retain(device) };
         let device = Device {
             facts,
+            clock: Clock::default(),
             number,
             context: context.map_err(|error| format!("GPU {number} cannot be used: {}", shown(error)))?,
             stream: Cell::new(std::ptr::null_mut()),
@@ -201,6 +204,26 @@ impl Device {
         self.checked("its work is awaited", unsafe { result::stream::synchronize(self.stream.get()) })
     }
 
+    /// Does work, with events around it while the clock runs. `launches` is how many kernels.
+    pub(super) fn timed<T>(&self, launches: u64, work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+        if !self.clock.is_on() {
+            return work();
+        }
+        let record = || self.checked("an event is recorded", self.clock.record(self.stream.get()));
+        let done = record().and_then(|()| work()).and_then(|done| record().map(|()| done));
+        match &done {
+            Ok(_) => self.clock.count(launches, 0),
+            Err(_) => self.clock.forget(),
+        }
+        done
+    }
+
+    /// Waits, and returns what was done since the clock was started.
+    pub(super) fn stop_clock(&self) -> Result<DeviceWork, String> {
+        self.wait()?;
+        self.checked("its time is read", self.clock.stop())
+    }
+
     /// A piece of pinned memory whose last copy is done.
     fn piece(&self) -> Result<(*mut c_void, CUevent), String> {
         let mut pieces = self.pieces.borrow_mut();
@@ -261,8 +284,9 @@ impl Device {
         let (grid, block) = ((blocks as u32, 1, 1), (threads as u32, 1, 1));
         // SAFETY: the kernel has one parameter, which the driver copies; the caller guarantees the
         // rest.
-        let launched = unsafe { result::launch_kernel(function, grid, block, 0, self.stream.get(), &mut parameters) };
-        self.checked("a kernel is launched", launched)
+        let mut enter =
+            || unsafe { result::launch_kernel(function, grid, block, 0, self.stream.get(), &mut parameters) };
+        self.timed(1, || self.checked("a kernel is launched", enter()))
     }
 
     fn count(&self, change: impl FnOnce(&mut Traffic)) {
@@ -285,6 +309,7 @@ impl Drop for Device {
             for address in std::mem::take(&mut *self.pool.borrow_mut()).into_values().flatten() {
                 let _ = result::free_sync(address);
             }
+            self.clock.close();
             for piece in self.pieces.borrow_mut().drain(..) {
                 let _ = result::event::destroy(piece.done);
                 let _ = result::free_host(piece.memory);
@@ -387,17 +412,27 @@ impl DeviceMemory {
         let device = &self.device;
         device.enter()?;
         // SAFETY: the caller guarantees the source; this memory has that many bytes.
-        let copied =
-            unsafe { result::memcpy_dtod_async(self.address, from as CUdeviceptr, self.bytes, device.stream.get()) };
-        device.checked("memory is copied", copied)
+        let copy =
+            || unsafe { result::memcpy_dtod_async(self.address, from as CUdeviceptr, self.bytes, device.stream.get()) };
+        device.timed(0, || device.checked("memory is copied", copy()))
+    }
+
+    /// Copies from other memory of the device that is as large.
+    pub(super) fn copy_from(&self, other: &DeviceMemory) -> Result<(), String> {
+        if other.bytes < self.bytes {
+            return Err(format!("{} bytes are not copied from {}", self.bytes, other.bytes));
+        }
+        // SAFETY: as many bytes begin there. What is dropped goes to the pool at the earliest,
+        // whose next user comes later on the stream.
+        unsafe { self.copy(other.address()) }
     }
 
     /// Sets all bytes to zero.
     pub(super) fn clear(&self) -> Result<(), String> {
         self.device.enter()?;
         // SAFETY: it has that many bytes.
-        let cleared = unsafe { result::memset_d8_async(self.address, 0, self.bytes, self.device.stream.get()) };
-        self.device.checked("memory is cleared", cleared)
+        let clear = || unsafe { result::memset_d8_async(self.address, 0, self.bytes, self.device.stream.get()) };
+        self.device.timed(0, || self.device.checked("memory is cleared", clear()))
     }
 }
 

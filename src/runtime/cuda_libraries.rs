@@ -136,6 +136,8 @@ pub struct DeviceFacts {
     pub memory: usize,
     /// Processors, each of which runs several blocks.
     pub multiprocessors: i32,
+    /// Bytes of the cache that all of them share.
+    pub last_cache: usize,
 }
 
 /// What is open, by the variable that names it: a process has one of each.
@@ -219,6 +221,14 @@ pub fn driver(named: Option<&str>) -> Result<Found, String> {
     Ok(Found { path, version })
 }
 
+/// Whether the driver, which is open, tells the times between events: `cudarc` calls a function for
+/// that which is younger than the others.
+pub(super) fn measures_times() -> bool {
+    let open = OPEN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let driver = open.iter().find(|row| row.0 == DRIVER.variable);
+    driver.and_then(|(_, _, path)| opened(path).ok()).is_some_and(|library| has(&library, "cuEventElapsedTime_v2"))
+}
+
 /// Opens NVRTC.
 ///
 /// # Errors
@@ -271,5 +281,6 @@ fn facts(number: i32) -> Result<DeviceFacts, DriverError> {
         // SAFETY: as above.
         memory: unsafe { result::device::total_mem(device)? },
         multiprocessors: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
+        last_cache: usize::try_from(attribute(Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?).unwrap_or(0),
     })
 }

@@ -92,6 +92,17 @@ impl Product {
     pub(super) fn is_empty(&self) -> bool {
         self.batches == 0 || self.rows == 0 || self.columns == 0
     }
+
+    /// Bytes of the result and of all operands; elements that several batches or rows share are
+    /// counted once.
+    pub(super) fn bytes(&self) -> usize {
+        let own = |tensor: &Tensor| -> i64 {
+            let sizes = tensor.shape().iter().zip(tensor.strides());
+            sizes.map(|(&size, &stride)| if stride == 0 { size.min(1) } else { size }).product()
+        };
+        let operands = own(&self.left.tensor) + own(&self.right.tensor) + self.summand.as_ref().map_or(0, own);
+        (operands + self.batches * self.rows * self.columns) as usize * self.dtype.size()
+    }
 }
 
 impl Matrix {

@@ -90,6 +90,10 @@ impl Prepared {
         let integers: SmallVec<[i64; 4]> = kernel.integers.iter().map(whole).collect();
         if let Code::Device(device) = &compiled.code {
             self.there = device.launch(kernel, geometry, &self.operands, (&floats, &integers))?;
+            let clock = &device.module.device().clock;
+            if clock.is_on() {
+                clock.count(0, self.bytes());
+            }
             return Ok(true);
         }
         let held: SmallVec<[_; 8]> = self

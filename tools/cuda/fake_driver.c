@@ -13,6 +13,8 @@
 //
 //   FAKE_CUDA_FAIL=NAME:N[:CODE]   the N-th call of a function fails
 //   FAKE_CUDA_FAULT=N              the N-th kernel that runs faults; all later calls fail
+// Its clock is that of a machine: a byte that is copied takes a nanosecond, and so does a thread.
+//
 //   FAKE_CUDA_DEVICES, FAKE_CUDA_VERSION, FAKE_CUDA_MEMORY   1, 13000, 1 GiB
 //   FAKE_CUDA_CC                   the C compiler
 #define _GNU_SOURCE
@@ -319,7 +321,8 @@ int cublasGemmStridedBatchedEx(blas *one, int left_transposed, int right_transpo
 #else
 enum {
     OK, INVALID_VALUE, OUT_OF_MEMORY, NO_DEVICE = 100, INVALID_DEVICE, INVALID_IMAGE = 200, INVALID_CONTEXT,
-    NO_BINARY = 209, INVALID_HANDLE = 400, NOT_FOUND = 500, ILLEGAL_ADDRESS = 700, UNKNOWN = 999
+    NO_BINARY = 209, INVALID_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600,
+    ILLEGAL_ADDRESS = 700, UNKNOWN = 999
 };
 #define PAGE 4096
 #define MOST 4096
@@ -350,7 +353,7 @@ typedef struct { char *pages; size_t bytes, mapped; char *memory; int is_pinned;
 static allocation all[MOST];
 static size_t used;
 
-typedef struct event { long recorded, done; } event;
+typedef struct event { long recorded, done, time; unsigned flags; } event;
 typedef struct module { void *library; } module;
 typedef struct { module *from; void (*run)(int64_t, int64_t, int64_t, char *, int64_t, const void *); } function;
 typedef enum { COPY, FILL, LAUNCH, CALL, RECORD } kind;
@@ -370,6 +373,8 @@ typedef struct { step *first, **last; } stream;
 static stream *streams[MOST];
 static unsigned long drawn = 88172645463325252ul;
 static char *stacks;
+// Nanoseconds.
+static long now;
 
 static unsigned long draw(void)
 {
@@ -447,7 +452,8 @@ static void advance(stream *s)
     s->first = one->next;
     if (!s->first) s->last = &s->first;
     protect(PROT_READ | PROT_WRITE);
-    if (one->what == RECORD) one->at->done++;
+    now += (long)one->bytes + one->blocks * one->threads;
+    if (one->what == RECORD) one->at->done++, one->at->time = now;
     else if (sticky) {}
     else if (one->what == COPY) memcpy(one->to, one->from, one->bytes);
     else if (one->what == FILL) memset(one->to, 0, one->bytes);
@@ -495,12 +501,12 @@ int cuDeviceTotalMem_v2(size_t *bytes, int device)
     return *bytes = (size_t)number("FAKE_CUDA_MEMORY", 1l << 30), OK;
 }
 
-// Architecture 9.0, 16 processors.
+// Architecture 9.0, 16 processors, a last cache of 4 KiB.
 int cuDeviceGetAttribute(int *value, int which, int device)
 {
     (void)device;
     ENTER();
-    return *value = which == 75 ? 9 : which == 76 ? 0 : which == 16 ? 16 : 0, OK;
+    return *value = which == 75 ? 9 : which == 76 ? 0 : which == 16 ? 16 : which == 38 ? 4096 : 0, OK;
 }
 
 int cuDevicePrimaryCtxRetain(void **context, int device)
@@ -547,9 +553,8 @@ int cuStreamDestroy_v2(stream *s)
 
 int cuEventCreate(event **made, unsigned flags)
 {
-    (void)flags;
     ENTER_CONTEXT();
-    return *made = calloc(1, sizeof **made), live_events++, OK;
+    return *made = calloc(1, sizeof **made), (*made)->flags = flags, live_events++, OK;
 }
 
 int cuEventRecord(event *at, stream *s)
@@ -565,6 +570,15 @@ int cuEventSynchronize(event *at)
     for (int k = 0; k < MOST; k++)
         while (streams[k] && streams[k]->first && at->done < at->recorded) advance(streams[k]);
     return sticky;
+}
+
+// The flag 2 is DISABLE_TIMING.
+int cuEventElapsedTime_v2(float *milliseconds, event *begin, event *end)
+{
+    ENTER_CONTEXT();
+    if ((begin->flags | end->flags) & 2 || !begin->recorded || !end->recorded) return INVALID_HANDLE;
+    if (begin->done < begin->recorded || end->done < end->recorded) return NOT_READY;
+    return *milliseconds = (float)((double)(end->time - begin->time) / 1e6), OK;
 }
 
 int cuEventDestroy_v2(event *at)
@@ -633,8 +647,12 @@ int fake_queue_call(stream *s, void (*call)(void *), void *arguments, size_t n, 
 {
     pthread_mutex_lock(&lock);
     int failed = sticky ? sticky : current ? OK : INVALID_CONTEXT;
-    for (size_t i = 0; i < n && !failed; i++) if (!is_inside(memory[i], bytes[i])) failed = INVALID_VALUE;
-    const step one = {.what = CALL, .call = call, .arguments = arguments};
+    size_t all_bytes = 0;
+    for (size_t i = 0; i < n && !failed; i++) {
+        if (!is_inside(memory[i], bytes[i])) failed = INVALID_VALUE;
+        all_bytes += bytes[i];
+    }
+    const step one = {.what = CALL, .call = call, .arguments = arguments, .bytes = all_bytes};
     if (failed) free(arguments);
     else failed = queue(s, one);
     pthread_mutex_unlock(&lock);

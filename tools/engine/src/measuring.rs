@@ -2,8 +2,11 @@
 //!
 //! A round runs both graphs, and a copy of as many bytes as the first one moves; a disturbance
 //! longer than a round affects all three. The speedup is the median of the ratios of the rounds.
+//! With a GPU a graph runs twice in a round: a run whose time is taken, until the GPU has done its
+//! work, and one with the GPU's own clock, whose events would take time of the other one.
 
 use crate::bindings::bindings;
+use crate::device_rows::{DeviceFigures, DeviceRow};
 use crate::error::{Error, Kind};
 use crate::given_values::{self, Given};
 use crate::known_values;
@@ -11,32 +14,29 @@ use crate::operator_times::OperatorTimes;
 use crate::options::RunOptions;
 use crate::paired::Middle;
 use crate::program::Program;
+use crate::repeated_inputs::RepeatedInputs;
+use crate::roof::{Rates, Roof};
 use crate::running::{environment, make_up, transform};
 use crate::traffic::Traffic;
 use crate::{Workspace, processor};
 use jitopt_core::interpreter::comparison::{Tolerance, differences};
 use jitopt_core::interpreter::profile::Profile;
-use jitopt_core::interpreter::{Environment, IValue, Machine};
+use jitopt_core::interpreter::{Environment, IValue, Machine, Stop};
 use jitopt_core::ir::Graph;
 use jitopt_core::pass::Pipeline;
-use jitopt_core::runtime::CpuBackend;
-use jitopt_core::runtime::Prepared;
-use jitopt_core::runtime::backend::Request;
+use jitopt_core::runtime::backend::Counts;
+use jitopt_core::runtime::{CpuBackend, DeviceWork};
+use jitopt_core::tensor::Precision;
 use jitopt_core::tensor::storage::with_peak;
-use jitopt_core::tensor::{Precision, Tensor};
-use jitopt_core::text::{ParseOptions, parse};
 use jitopt_judge::sharing::{Copier, copies};
 use jitopt_judge::verdict::{fitting, leaves};
 use jitopt_passes::fuser::Tally;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::rc::Rc;
 use std::time::Instant;
 
-/// The copy kernel: one element read, one written.
-const COPY: &str = "graph(%x : Tensor):\n  %y : Tensor = aten::neg(%x)\n  return (%y)\n";
-/// Maximum number of bytes copied per round; beyond the caches the rate is constant.
-const MOST_COPIED: u64 = 256 << 20;
 /// Relative tolerance between the two results: enough for reordered sums of single precision.
 /// `validate` compares exactly.
 pub(crate) const TOLERANCE: f64 = 1e-3;
@@ -57,7 +57,7 @@ pub struct Bench<'a> {
 struct Contender {
     graph: Graph,
     env: Environment,
-    backend: Option<CpuBackend>,
+    backend: Option<Rc<CpuBackend>>,
     traffic: Traffic,
     /// Where the time of one more run goes; the timed runs have no observer.
     operators: OperatorTimes,
@@ -69,6 +69,11 @@ struct Contender {
     first: f64,
     tally: Tally,
     times: Vec<f64>,
+    /// Whether a GPU does something in a run, and what it does in each.
+    uses_device: bool,
+    device: Vec<DeviceWork>,
+    /// The inputs that are copied for each run.
+    copied: Vec<String>,
 }
 
 impl Contender {
@@ -95,11 +100,27 @@ impl Contender {
             let inputs = fitting(&graph, inputs);
             known_values::compute_once(&mut graph, &mut env, &inputs).map_err(stopped)?;
         }
-        let backend = processor::backend(&run.semantics.backend, workspace);
+        let backend = processor::backend(&run.semantics.backend, workspace).map(Rc::new);
         let tally = Tally::of(&graph);
         let (traffic, operators, times) = Default::default();
         let (peak, launches, fallen_back, first) = (0, 0, 0, 0.0);
-        Ok(Contender { graph, env, backend, traffic, operators, peak, launches, fallen_back, first, tally, times })
+        let (uses_device, device, copied) = Default::default();
+        Ok(Contender {
+            graph,
+            env,
+            backend,
+            traffic,
+            operators,
+            peak,
+            launches,
+            fallen_back,
+            first,
+            tally,
+            times,
+            uses_device,
+            device,
+            copied,
+        })
     }
 
     /// Runs once to compile kernels, once to count, and once to measure operators.
@@ -107,20 +128,81 @@ impl Contender {
         let stopped = |stop| Error::new(Kind::Refused, format!("{}: {stop}", path.display()));
         let begin = Instant::now();
         let inputs = &fitting(&self.graph, inputs);
-        machine(&self.graph, &self.env, self.backend.as_ref()).run(copied(inputs)).map_err(stopped)?;
+        self.machine().run(copied(inputs)).map_err(stopped)?;
         self.first = begin.elapsed().as_secs_f64();
-        let counts = |backend: &Option<CpuBackend>| backend.as_ref().map(CpuBackend::counts).unwrap_or_default();
-        let before = counts(&self.backend);
+        let before = self.counts();
         let (graph, env, traffic) = (&self.graph, &self.env, &mut self.traffic);
-        let mut watched = machine(graph, env, self.backend.as_ref()).watched(traffic);
+        let mut watched = machine(graph, env, self.backend.as_deref()).watched(traffic);
         let (results, peak) = with_peak(|| watched.run(copied(inputs)));
-        let after = counts(&self.backend);
+        let after = self.counts();
         self.peak = peak;
+        self.uses_device = after.launched + after.products > before.launched + before.products;
         (self.launches, self.fallen_back) = (after.launched - before.launched, after.fallen_back - before.fallen_back);
         let results = results.map_err(stopped)?;
-        let mut watched = machine(&self.graph, &self.env, self.backend.as_ref()).watched(&mut self.operators);
+        let mut watched = machine(&self.graph, &self.env, self.backend.as_deref()).watched(&mut self.operators);
         watched.run(copied(inputs)).map_err(stopped)?;
         Ok(results)
+    }
+
+    fn machine(&self) -> Machine<'_> {
+        machine(&self.graph, &self.env, self.backend.as_deref())
+    }
+
+    fn counts(&self) -> Counts {
+        self.backend.as_ref().map(|backend| backend.counts()).unwrap_or_default()
+    }
+
+    /// The inputs of a run, on a GPU if kernels run there.
+    fn placed(&self, inputs: &RepeatedInputs) -> Vec<IValue> {
+        let inputs = inputs.of_a_run();
+        if let Some(backend) = &self.backend {
+            backend.place(&inputs);
+            backend.wait();
+        }
+        inputs
+    }
+
+    /// The seconds of a run, until a GPU has done its work.
+    fn time_a_run(&self, path: &Path, inputs: &RepeatedInputs) -> Result<f64, Error> {
+        let inputs = self.placed(inputs);
+        // Freeing what was copied is not part of the run.
+        let _alive = inputs.clone();
+        let mut machine = self.machine();
+        let begin = Instant::now();
+        let ran = machine.run(inputs);
+        let failure = self.backend.as_ref().and_then(|backend| backend.failure());
+        let time = begin.elapsed().as_secs_f64();
+        ran.map_err(|stop| stopped(path, stop))?;
+        failure.map_or(Ok(time), |why| Err(self.failed(why)))
+    }
+
+    /// What a GPU does in a run, by its own clock.
+    fn on_device(&self, path: &Path, inputs: &RepeatedInputs) -> Result<DeviceWork, Error> {
+        let inputs = self.placed(inputs);
+        let Some(backend) = &self.backend else { return Ok(DeviceWork::default()) };
+        backend.start_clock().map_err(|why| self.failed(why))?;
+        let ran = self.machine().run(inputs);
+        let work = backend.stop_clock();
+        ran.map_err(|stop| stopped(path, stop))?;
+        work.map_err(|why| self.failed(why))
+    }
+
+    /// A failure of what kernels run on.
+    fn failed(&self, why: String) -> Error {
+        let name = self.backend.as_ref().map_or("interp", |backend| backend.name());
+        Error::new(Kind::Refused, format!("--backend={name}: {why}"))
+    }
+
+    /// An error if a kernel has not run in a measured run as it did before, of which there were
+    /// `before` cases until then.
+    fn refuse_failures(&self, before: u64) -> Result<(), Error> {
+        let Some(backend) = &self.backend else { return Ok(()) };
+        processor::refuse_findings(backend)?;
+        let runs = (self.times.len() + self.device.len()) as u64;
+        if self.counts().fallen_back <= before + self.fallen_back * runs {
+            return Ok(());
+        }
+        Err(self.failed(backend.remarks().pop().unwrap_or_default()))
     }
 }
 
@@ -132,47 +214,15 @@ pub(crate) fn machine<'a>(graph: &'a Graph, env: &'a Environment, backend: Optio
     }
 }
 
+/// A run that ended early.
+fn stopped(path: &Path, stop: Stop) -> Error {
+    Error::new(Kind::Refused, format!("{}: {stop}", path.display()))
+}
+
 /// Copies the inputs for one run: the program may write to them, and the next run needs the
 /// originals.
 pub(crate) fn copied(inputs: &[IValue]) -> Vec<IValue> {
     copies(inputs, Precision::Typed)
-}
-
-/// The roofline: a copy of this many bytes, read and written together.
-enum Roof {
-    /// By a kernel, as groups are run.
-    Kernel(Box<Prepared>),
-    /// By the system's memory copy, where there is no compiler.
-    System(Vec<u8>, Vec<u8>),
-}
-
-impl Roof {
-    fn new(bytes: u64, backend: Option<&CpuBackend>) -> Roof {
-        let half = (bytes.min(MOST_COPIED) / 8).max(1) as usize;
-        let copy = parse(COPY.as_bytes(), ParseOptions::default()).expect("it is a graph").graph;
-        let operands = [IValue::Tensor(Tensor::from_elements(vec![1f32; half], &[half as i64]))];
-        let request = Request { section: &copy, name: "a copy", operands: &operands, release: (2, 15) };
-        match backend.and_then(|backend| backend.prepared(request).ok()) {
-            Some(prepared) => Roof::Kernel(Box::new(prepared)),
-            None => Roof::System(vec![1; half * 4], vec![0; half * 4]),
-        }
-    }
-
-    /// Bytes per second.
-    fn rate(&mut self) -> f64 {
-        let begin = Instant::now();
-        let bytes = match self {
-            Roof::Kernel(prepared) => {
-                let launched = prepared.launch().and_then(|_| prepared.wait());
-                launched.map_or(0, |()| prepared.bytes())
-            }
-            Roof::System(from, to) => {
-                to.copy_from_slice(from);
-                2 * std::hint::black_box(&*to).len()
-            }
-        };
-        bytes as f64 / begin.elapsed().as_secs_f64()
-    }
 }
 
 /// The measurements of one graph.
@@ -188,6 +238,8 @@ pub struct Measured {
     /// amortise them.
     start: f64,
     pays_after: Option<f64>,
+    /// The GPU, if kernels run on one.
+    device: Option<DeviceFigures>,
 }
 
 struct Row {
@@ -196,6 +248,8 @@ struct Row {
     rate: Middle,
     /// Fraction of the rate of a copy.
     share: Middle,
+    /// By the clock of a GPU.
+    device: Option<DeviceRow>,
     contender: Contender,
 }
 
@@ -223,16 +277,29 @@ impl Measured {
             results.push(IValue::tuple(leaves(&IValue::tuple(contender.warm_up(path, &inputs)?))));
             two.push(contender);
         }
-        compare(path, &results)?;
-        if let Some(backend) = &two[1].backend {
-            backend.remarks().iter().for_each(|remark| workspace.warn(remark));
+        let compared = compare(path, &results);
+        let mut remarks = Vec::new();
+        for backend in two.iter().filter_map(|contender| contender.backend.as_ref()) {
+            // What cannot be read from a GPU seems to differ.
+            processor::refuse_findings(backend)?;
+            remarks.extend(backend.remarks());
         }
-        let roofs = take_turns(bench.rounds, path, &mut two, &inputs, progress)?;
+        compared?;
+        remarks.dedup();
+        remarks.iter().for_each(|remark| workspace.warn(remark));
+        let timed = has_clock(&two, workspace);
+        let inputs: Vec<RepeatedInputs> =
+            two.iter().map(|contender| RepeatedInputs::new(&contender.graph, &inputs)).collect();
+        two.iter_mut().zip(&inputs).for_each(|(contender, inputs)| contender.copied = inputs.copied(&contender.graph));
+        let roofs = take_turns(bench.rounds, path, &mut two, (&inputs, timed), progress)?;
         Ok(Measured::from(path, two, &roofs))
     }
 
-    fn from(path: &Path, two: Vec<Contender>, roofs: &[f64]) -> Measured {
+    fn from(path: &Path, two: Vec<Contender>, roofs: &[Rates]) -> Measured {
         let turns = roofs.len();
+        let on_device: Option<Vec<f64>> = roofs.iter().map(|rates| rates.device).collect();
+        let name = two[1].backend.as_ref().and_then(|backend| Some(backend.device_name()?.0.to_owned()));
+        let device = on_device.zip(name).map(|(rates, name)| DeviceFigures { name, roof: Middle::of(rates) });
         let are_same = two[0].graph.to_string() == two[1].graph.to_string();
         let ratios = (0..turns).map(|i| two[0].times[i] / two[1].times[i]).collect();
         let rows: Vec<Row> =
@@ -241,7 +308,7 @@ impl Measured {
         let start = (rows[1].contender.first - fast).max(0.0);
         let pays_after = (slow > fast && !are_same).then(|| (start / (slow - fast)).ceil());
         let name = path.display().to_string();
-        Measured { name, rows, faster: Middle::of(ratios), are_same, turns, start, pays_after }
+        Measured { name, rows, faster: Middle::of(ratios), are_same, turns, start, pays_after, device }
     }
 
     /// A table under a title that names the pipelines.
@@ -252,6 +319,13 @@ impl Measured {
             self.name, headline
         );
         self.rows.iter().for_each(|row| text += &row.markdown());
+        if let Some(device) = &self.device {
+            text += &device.table(self.rows.iter().filter_map(|row| row.device.as_ref()));
+        }
+        for row in self.rows.iter().filter(|row| !row.contender.copied.is_empty()) {
+            let copied = row.contender.copied.join(", ");
+            text += &format!("\n{}: copied before each run, as it may write to them: {copied}\n", row.name);
+        }
         let Middle { median, low, high } = self.faster;
         if self.are_same {
             let ratio = format!("{median:.2}, {low:.2} to {high:.2} with 95 % confidence, {} rounds", self.turns);
@@ -275,21 +349,24 @@ impl Measured {
             "graph": self.name,
             "rows": self.rows.iter().map(Row::json).collect::<Vec<_>>(),
             "same_graph": self.are_same,
-            "times_faster": middle(self.faster),
+            "times_faster": self.faster.json(),
             "turns": self.turns,
             "first_run_s": self.start,
             "pays_after_runs": self.pays_after,
+            "device": self.device.as_ref().map(DeviceFigures::json),
         })
     }
 }
 
 impl Row {
-    fn new(name: &'static str, contender: Contender, roofs: &[f64]) -> Row {
+    fn new(name: &'static str, contender: Contender, roofs: &[Rates]) -> Row {
         let moved = contender.traffic.moved as f64;
         let rates: Vec<f64> = contender.times.iter().map(|time| moved / time).collect();
-        let shares = rates.iter().zip(roofs).map(|(rate, roof)| rate / roof).collect();
+        let shares = rates.iter().zip(roofs).map(|(rate, roof)| rate / roof.run).collect();
+        let on_device: Vec<f64> = roofs.iter().filter_map(|rates| rates.device).collect();
+        let device = DeviceRow::new(name, &contender.device, &on_device);
         let time = Middle::of(contender.times.clone());
-        Row { name, time, rate: Middle::of(rates), share: Middle::of(shares), contender }
+        Row { name, time, rate: Middle::of(rates), share: Middle::of(shares), device, contender }
     }
 
     fn markdown(&self) -> String {
@@ -313,12 +390,12 @@ impl Row {
     }
 
     fn json(&self) -> Value {
-        let Contender { traffic, operators, peak, launches, fallen_back, tally, .. } = &self.contender;
+        let Contender { traffic, operators, peak, launches, fallen_back, tally, copied, .. } = &self.contender;
         json!({
             "name": self.name,
-            "time_s": middle(self.time),
-            "bytes_per_s": middle(self.rate),
-            "share_of_roof": middle(self.share),
+            "time_s": self.time.json(),
+            "bytes_per_s": self.rate.json(),
+            "share_of_roof": self.share.json(),
             "bytes_moved": traffic.moved,
             "bytes_made": traffic.made,
             "peak_bytes": peak,
@@ -327,12 +404,10 @@ impl Row {
             "kernels_launched": launches,
             "groups_fallen_back": fallen_back,
             "pointwise_outside": tally.outside.len(),
+            "inputs_copied": copied,
+            "device": self.device.as_ref().map(DeviceRow::json),
         })
     }
-}
-
-fn middle(middle: Middle) -> Value {
-    json!({"median": middle.median, "low": middle.low, "high": middle.high})
 }
 
 /// The inputs from files beside the graph or from flags, with the missing ones generated on
@@ -351,6 +426,19 @@ pub(crate) fn inputs(
     let mut inputs = given_values::inputs(run, graph, &given, &env)?;
     make_up(run, graph, &env, &given, &mut inputs, workspace)?;
     Ok((given_values::complete(graph, inputs, &given)?, env.bindings.take()))
+}
+
+/// Whether the clock of a GPU is there; says so if only that is missing.
+fn has_clock(two: &[Contender], workspace: &mut Workspace<'_>) -> bool {
+    let backends = two.iter().filter(|contender| contender.uses_device);
+    let mut backends = backends.filter_map(|contender| contender.backend.as_ref()).filter(|it| it.runs_on_device());
+    match backends.next().map(|backend| backend.start_clock().and_then(|()| backend.stop_clock())) {
+        Some(Err(why)) => {
+            workspace.warn(why);
+            false
+        }
+        found => found.is_some(),
+    }
 }
 
 /// Refuses to time graphs whose results differ.
@@ -373,32 +461,26 @@ fn take_turns(
     rounds: u32,
     path: &Path,
     two: &mut [Contender],
-    inputs: &[IValue],
+    (inputs, timed): (&[RepeatedInputs], bool),
     progress: &mut dyn FnMut(u32),
-) -> Result<Vec<f64>, Error> {
-    let mut roof = Roof::new(two[1].traffic.moved, two[1].backend.as_ref());
-    roof.rate();
+) -> Result<Vec<Rates>, Error> {
+    let backend = two[1].backend.clone();
+    let mut roof = Roof::new(two[1].traffic.moved, backend.as_deref(), timed).map_err(|why| two[1].failed(why))?;
+    roof.rates().map_err(|why| two[1].failed(why))?;
+    let before: Vec<u64> = two.iter().map(|contender| contender.counts().fallen_back).collect();
     let mut roofs = Vec::new();
     for round in 0..rounds {
         progress(round);
-        for contender in &mut *two {
-            let mut machine = machine(&contender.graph, &contender.env, contender.backend.as_ref());
-            let inputs = copied(&fitting(&contender.graph, inputs));
-            if let Some(backend) = &contender.backend {
-                backend.place(&inputs);
-                backend.wait();
+        for (contender, inputs) in two.iter_mut().zip(inputs) {
+            contender.times.push(contender.time_a_run(path, inputs)?);
+            if timed && contender.uses_device {
+                contender.device.push(contender.on_device(path, inputs)?);
             }
-            let begin = Instant::now();
-            let ran = machine.run(inputs);
-            contender.backend.iter().for_each(CpuBackend::wait);
-            let time = begin.elapsed().as_secs_f64();
-            ran.map_err(|stop| Error::new(Kind::Refused, format!("{}: {stop}", path.display())))?;
-            contender.times.push(time);
         }
-        roofs.push(roof.rate());
+        roofs.push(roof.rates().map_err(|why| two[1].failed(why))?);
     }
-    for backend in two.iter().filter_map(|contender| contender.backend.as_ref()) {
-        processor::refuse_findings(backend)?;
+    for (contender, before) in two.iter().zip(before) {
+        contender.refuse_failures(before)?;
     }
     Ok(roofs)
 }

@@ -1,6 +1,8 @@
 //! Statistics of paired measurements: a disturbance affects both of a pair and leaves their ratio
 //! unchanged.
 
+use serde_json::{Value, json};
+
 /// The median of a sample, with a 95 % confidence interval of the true median.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Middle {
@@ -19,6 +21,10 @@ impl Middle {
         let median = f64::midpoint(numbers[(n - 1) / 2], numbers[n / 2]);
         let rank = rank(n);
         Middle { median, low: numbers[rank], high: numbers[n - 1 - rank] }
+    }
+
+    pub(crate) fn json(self) -> Value {
+        json!({"median": self.median, "low": self.low, "high": self.high})
     }
 }
 

@@ -22,6 +22,7 @@ Examples:
 
 Both run alternately on the same inputs, after their results are compared. Bytes are those that operators read and wrote;
 a group run by a kernel is one operator. The roofline is a kernel that copies as many bytes, measured in the same rounds.
+With --backend=cuda a second table has the times of launches by the clock of the GPU.
 Exit codes: 0 measured, 5 results differ, 1 a graph does not run.";
 
 /// `jitopt bench`

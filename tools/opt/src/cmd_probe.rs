@@ -89,6 +89,7 @@ fn as_json(machine: &Machine) -> Value {
                     "capability": [device.capability.0, device.capability.1],
                     "memory": device.memory,
                     "multiprocessors": device.multiprocessors,
+                    "last_cache": device.last_cache,
                 })
             })
             .collect(),

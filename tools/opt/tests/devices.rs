@@ -48,6 +48,15 @@ with prim::FusionGroup_0 = graph(%x : Float(*, *)):
   return (%m)
 ";
 
+/// A write to an input.
+const IN_PLACE: &str = "graph(%x : Float(*, *), %y : Float(*, *)):
+  %one : int = prim::Constant[value=1]()
+  %s : Tensor = aten::sigmoid(%x)
+  %m : Tensor = aten::mul(%s, %y)
+  %a : Tensor = aten::add_(%x, %m, %one)
+  return (%a)
+";
+
 /// A layer, a product of batches whose left factor is a transposed view, and a sum with another
 /// product, between groups; a product without rows, and one without terms, whose elements are 0.
 const PRODUCTS: &str = "graph(%x : Float(*, *), %w : Float(*, *), %b : Float(*), %q : Float(*, *, *), %k : Float(*, *, *), %s : Double(*, *), %z : Float(*, *)):
@@ -86,6 +95,7 @@ fn folder() -> &'static Path {
         }
         std::fs::write(folder.join("graph.ir"), GRAPH).expect("it is written");
         std::fs::write(folder.join("loop.ir"), LOOP).expect("it is written");
+        std::fs::write(folder.join("in_place.ir"), IN_PLACE).expect("it is written");
         for dtype in ["Float", "Half", "BFloat16"] {
             let text = PRODUCTS.replace("Float", dtype);
             std::fs::write(folder.join(format!("products-{dtype}.ir")), text).expect("it is written");
@@ -210,14 +220,25 @@ fn each_call_may_fail() {
     each_call_of_a_run_may_fail(&format!("run products-Float.ir --stats {MULTIPLY}"), 75);
 }
 
-fn each_call_of_a_run_may_fail(run: &str, least: usize) {
+/// Runs with a failing call each: the first one of each function, one in between and the last one.
+fn failing_runs(run: &str) -> Vec<(String, Ran)> {
     let whole = jitopt(run, &[]);
     let calls = whole.report.iter().filter_map(|(what, &n)| Some((what.strip_prefix("called ")?, n)));
-    let mut tried = 0;
-    for (name, n) in calls.flat_map(|(name, n)| [(name, 1), (name, n.div_ceil(2)), (name, n)]) {
+    let calls = calls.flat_map(|(name, n)| [(name, 1), (name, n.div_ceil(2)), (name, n)]);
+    let failed = calls.map(|(name, n)| {
         let fail = format!("{name}:{n}");
         let ran = jitopt(run, &[("FAKE_CUDA_FAIL", &fail)]);
         assert!([0, 1].contains(&ran.code), "{fail}: {}{}", ran.code, ran.err);
+        assert_eq!(ran.left(), [], "{fail}: {}", ran.err);
+        (fail, ran)
+    });
+    failed.collect()
+}
+
+fn each_call_of_a_run_may_fail(run: &str, least: usize) {
+    let all = failing_runs(run);
+    assert!(all.len() > least, "{}", all.len());
+    for (fail, ran) in all {
         // It ends with a message, or the interpreter runs a group with a warning, or a second try
         // succeeds, or it is about what was given back at the end.
         let falls_back = !ran.err.contains(" 0 groups-fallen-back");
@@ -227,10 +248,58 @@ fn each_call_of_a_run_may_fail(run: &str, least: usize) {
         };
         let has_message = messages.iter().any(|message| ran.err.contains(message));
         assert_eq!(ran.code == 1 || falls_back, has_message, "{fail}: {}", ran.err);
-        assert_eq!(ran.left(), [], "{fail}: {}", ran.err);
-        tried += 1;
     }
-    assert!(tried > least, "{tried}");
+}
+
+/// Softmax and sums beside those of the same pipeline.
+fn bench(file: &str, runs: u32) -> String {
+    let sizes = "--shape %x=5,1000 --shape %y=5,1000";
+    format!("bench {file} --passes=dce --against=dce --seed 3 {sizes} --backend=cuda --no-cache --runs {runs}")
+}
+
+#[test]
+fn a_bench_has_the_times_of_the_device() {
+    let ran = jitopt(&bench("graph.ir", 3), &[]);
+    assert_eq!((ran.code, ran.left()), (0, vec![]), "{}{}", ran.out, ran.err);
+    assert!(ran.out.contains("on a fake GPU, number 0, by its own clock; a copy within its memory: "), "{}", ran.out);
+    // 5 x 1000 floats are read twice and written once, then read and written, then read, and 1000
+    // are written: 124 kB. The clock counts threads, so it tells the same in each run.
+    let rows: Vec<&str> = ran.out.lines().filter(|line| line.contains(" | 3 | 124.000 | ")).collect();
+    assert_eq!(rows.len(), 2, "{}", ran.out);
+    for row in rows {
+        let time = row.split('|').nth(2).expect("a time").trim();
+        let (median, range) = time.split_once(" (").expect("a range");
+        assert!(median != "0.0000" && range == format!("{median}–{median})"), "{row}");
+    }
+}
+
+#[test]
+fn inputs_of_a_bench_stay_on_the_device() {
+    let copies = |file: &str, runs: u32| {
+        let ran = jitopt(&bench(file, runs), &[]);
+        assert_eq!((ran.code, ran.left()), (0, vec![]), "{}{}", ran.out, ran.err);
+        let told = ran.out.contains("passes: copied before each run, as it may write to them: %x, %y\n");
+        (ran.count("called cuMemcpyHtoDAsync_v2"), told)
+    };
+    assert_eq!(copies("graph.ir", 5), copies("graph.ir", 2));
+    assert!(!copies("graph.ir", 2).1);
+    // Two inputs of two graphs, in three more rounds; without kernels there is no run for the clock.
+    let ((few, told), (many, _)) = (copies("in_place.ir", 2), copies("in_place.ir", 5));
+    assert!(told && many == few + 3 * 4, "{few} {many}");
+}
+
+#[test]
+fn each_call_of_a_bench_may_fail() {
+    let all = failing_runs(&bench("graph.ir", 2));
+    assert!(all.len() > 65, "{}", all.len());
+    for (fail, ran) in all {
+        // What is measured has all kernels, or a warning says why not.
+        let has_all = ran.out.matches(" | 3 | 124.000 | ").count() == 2;
+        match ran.code {
+            1 => assert!(ran.err.contains("error: --backend=cuda: "), "{fail}: {}", ran.err),
+            _ => assert!(has_all || ran.err.contains("warning: "), "{fail}: {}{}", ran.out, ran.err),
+        }
+    }
 }
 
 #[test]
