@@ -63,12 +63,13 @@ pub enum Shape {
     Matrix,
     /// Each dimension is repeated.
     Repeated,
-    /// `mm`, `bmm`: the last two dimensions are multiplied.
-    Product,
+    /// `mm`, `bmm`: a product of matrices, or of batches of them, with so many dimensions.
+    Product(usize),
     /// `matmul`, by rank.
     Matmul,
-    /// `addmm` and the like: the product of operands 1 and 2, to which operand 0 is broadcast.
-    AddedProduct,
+    /// `addmv`, `addmm`, `baddbmm`: the product of operands 1 and 2, with so many dimensions, to
+    /// which operand 0 is broadcast.
+    AddedProduct(usize),
     /// `linear`.
     Linear,
     /// `addbmm`: the sum of products of matrices.
@@ -79,8 +80,9 @@ pub enum Shape {
     Concatenated,
     /// `stack`.
     Stacked,
-    /// `index_select`.
-    IndexSelected,
+    /// `dim` gets the last size of the first of these tensor operands that is given, less so many:
+    /// `index_select` takes as many rows as its index has elements.
+    SizedBy(&'static [(&'static str, i64)]),
     /// `gather`, `take`: the sizes of the index.
     AsIndex,
     /// `embedding`: a row for each index.

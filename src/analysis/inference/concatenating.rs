@@ -8,7 +8,7 @@ pub(super) fn extent(call: &Call<'_>) -> Option<Extent> {
     match call.row.shape {
         Shape::Concatenated => concatenated(call),
         Shape::Stacked => stacked(call),
-        Shape::IndexSelected => index_selected(call),
+        Shape::SizedBy(operands) => sized_by(call, operands),
         _ => embedded(call),
     }
 }
@@ -62,17 +62,23 @@ fn stacked(call: &Call<'_>) -> Option<Extent> {
     Some(Extent::fresh(sizes, tensors.iter().all(|tensor| is_in_a_row(tensor))))
 }
 
-fn index_selected(call: &Call<'_>) -> Option<Extent> {
+fn sized_by(call: &Call<'_>, operands: &[(&str, i64)]) -> Option<Extent> {
     let mut sizes = call.sizes().filter(|sizes| !sizes.is_empty())?;
     let Some(at) = call.int(&["dim"]).and_then(|dim| place(dim, sizes.len())) else {
         return Some(Extent::ranked(sizes.len()));
     };
-    sizes[at] = match call.tensor("index").and_then(|index| index.sizes.as_deref()) {
-        Some([]) => Dim::Known(1),
-        Some([n]) => *n,
-        _ => Dim::Unknown,
-    };
+    sizes[at] = operands.iter().find_map(|&(name, less)| last_size(call, name, less)).unwrap_or(Dim::Unknown);
     Some(Extent::fresh(sizes, is_in_a_row(call.first()?)))
+}
+
+/// The last size of a tensor operand, less so many, where it may be given: a number counts as one.
+fn last_size(call: &Call<'_>, name: &str, less: i64) -> Option<Dim> {
+    let operand = call.operand(name).filter(|&operand| !call.is_none(operand))?;
+    let sizes = call.tensor_of(operand).and_then(|tensor| tensor.sizes.as_deref());
+    Some(match sizes.map(|sizes| sizes.last().copied().unwrap_or(Dim::Known(1))) {
+        Some(size) if less == 0 => size,
+        size => dim_of(size.and_then(number).and_then(|size| size.checked_sub(less))),
+    })
 }
 
 fn embedded(call: &Call<'_>) -> Option<Extent> {

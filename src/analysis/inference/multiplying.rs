@@ -7,9 +7,9 @@ use crate::types::{Dim, TensorType};
 
 pub(super) fn extent(call: &Call<'_>) -> Option<Extent> {
     match call.row.shape {
-        Shape::Product => product(call),
+        Shape::Product(rank) => Some(product(call, rank)),
         Shape::Matmul => matmul(call),
-        Shape::AddedProduct => added(call),
+        Shape::AddedProduct(rank) => Some(Extent::of(multiplied(call, 1, rank))),
         Shape::Linear => linear(call),
         Shape::Attended => attended(call, false),
         Shape::AttentionWeights => attended(call, true),
@@ -28,16 +28,24 @@ fn dim(call: &Call<'_>, n: usize, i: usize) -> Dim {
     tensor.and_then(|tensor| tensor.sizes.as_ref()?.get(i).copied()).unwrap_or(Dim::Unknown)
 }
 
-/// `mm` and `bmm` accept only matrices, and batches of them.
-fn product(call: &Call<'_>) -> Option<Extent> {
+/// A product of matrices, or of batches of them: `mm` and `bmm` accept nothing else.
+fn product(call: &Call<'_>, rank: usize) -> Extent {
     let contiguous = call.tensors().is_some_and(|all| !all.is_empty());
-    Some(match call.schema.kind.as_str() {
-        "aten::bmm" => {
-            let stack = if dim(call, 0, 0) == Dim::Unknown { dim(call, 1, 0) } else { dim(call, 0, 0) };
-            Extent::fresh(vec![stack, dim(call, 0, 1), dim(call, 1, 2)], contiguous)
+    Extent::fresh(multiplied(call, 0, rank), contiguous)
+}
+
+/// The sizes of the product of a tensor operand and the next one, which has one dimension where the
+/// product has one.
+fn multiplied(call: &Call<'_>, at: usize, rank: usize) -> Vec<Dim> {
+    match rank {
+        1 => vec![dim(call, at, 0)],
+        2 => vec![dim(call, at, 0), dim(call, at + 1, 1)],
+        _ => {
+            let batches = [dim(call, at, 0), dim(call, at + 1, 0)];
+            let known = batches.into_iter().find(|&size| size != Dim::Unknown);
+            vec![known.unwrap_or(Dim::Unknown), dim(call, at, 1), dim(call, at + 1, 2)]
         }
-        _ => Extent::fresh(vec![dim(call, 0, 0), dim(call, 1, 1)], contiguous),
-    })
+    }
 }
 
 /// Vectors count as a row on the left and a column on the right, which are removed afterwards;
@@ -56,18 +64,6 @@ fn matmul(call: &Call<'_>) -> Option<Extent> {
     };
     let plain = left.len() == 2 && right.len() == 2;
     Some(Extent::fresh(sizes, plain))
-}
-
-fn added(call: &Call<'_>) -> Option<Extent> {
-    Some(Extent::of(match call.schema.kind.as_str() {
-        "aten::addmm" => vec![dim(call, 1, 0), dim(call, 2, 1)],
-        "aten::addmv" => vec![dim(call, 1, 0)],
-        _ => vec![
-            if dim(call, 1, 0) == Dim::Unknown { dim(call, 2, 0) } else { dim(call, 1, 0) },
-            dim(call, 1, 1),
-            dim(call, 2, 2),
-        ],
-    }))
 }
 
 /// The last dimension becomes the rows of the weight; a weight that is a vector removes it.

@@ -385,7 +385,7 @@ pub(super) const ROWS: &[Row] = &[
     },
     Row {
         kind: "aten::index_select",
-        shape: Has(&[sized(S::IndexSelected, E::Same).reported_as(SIZES)]),
+        shape: Has(&[sized(S::SizedBy(&[("index", 0)]), E::Same).reported_as(SIZES)]),
         computation: No(OUTSIDE),
         fusion: No(OUTSIDE),
         gradient: Has(&[("+1.3 +2", "grad self = index_add(zeros_like(self), dim, index, g)")]),

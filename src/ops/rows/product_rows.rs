@@ -114,7 +114,7 @@ pub(super) const ROWS: &[Row] = &[
     },
     Row {
         kind: "aten::addmm",
-        shape: Has(&[sized(S::AddedProduct, E::Common).reported_as(RANK)]),
+        shape: Has(&[sized(S::AddedProduct(2), E::Common).reported_as(RANK)]),
         computation: No(OUTSIDE),
         fusion: No(OUTSIDE),
         gradient: Has(&[("1.3 2", "
@@ -131,7 +131,7 @@ pub(super) const ROWS: &[Row] = &[
     },
     Row {
         kind: "aten::addmv",
-        shape: Has(&[sized(S::AddedProduct, E::Common).reported_as(RANK)]),
+        shape: Has(&[sized(S::AddedProduct(1), E::Common).reported_as(RANK)]),
         computation: No(OUTSIDE),
         fusion: No(OUTSIDE),
         gradient: Has(&[("+1.3 +2", "
@@ -163,7 +163,7 @@ pub(super) const ROWS: &[Row] = &[
     },
     Row {
         kind: "aten::baddbmm",
-        shape: Has(&[sized(S::AddedProduct, E::Common).reported_as(RANK)]),
+        shape: Has(&[sized(S::AddedProduct(3), E::Common).reported_as(RANK)]),
         computation: No(OUTSIDE),
         fusion: No(OUTSIDE),
         gradient: Has(&[("+1.3 +2", "
@@ -197,7 +197,7 @@ pub(super) const ROWS: &[Row] = &[
     },
     Row {
         kind: "aten::bmm",
-        shape: Has(&[sized(S::Product, E::Common).reported_as(SIZES)]),
+        shape: Has(&[sized(S::Product(3), E::Common).reported_as(SIZES)]),
         computation: No(OUTSIDE),
         fusion: No(OUTSIDE),
         gradient: Has(&[
@@ -658,7 +658,7 @@ pub(super) const ROWS: &[Row] = &[
     },
     Row {
         kind: "aten::mm",
-        shape: Has(&[sized(S::Product, E::Common).reported_as(FRESH)]),
+        shape: Has(&[sized(S::Product(2), E::Common).reported_as(FRESH)]),
         computation: No(OUTSIDE),
         fusion: No(OUTSIDE),
         gradient: Has(&[

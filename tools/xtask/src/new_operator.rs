@@ -4,7 +4,6 @@
 //! field that is still blank. The kernel refuses to run, and the lit file runs it.
 
 use anyhow::{Context, Result, bail, ensure};
-use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
@@ -26,6 +25,7 @@ const VIEWS: Family = Family { rows: "view_rows", kernels: "views" };
 const REDUCTIONS: Family = Family { rows: "reduction_rows", kernels: "reductions" };
 const ARITHMETIC: Family = Family { rows: "arithmetic_rows", kernels: "special_functions" };
 const FUNCTIONS: Family = Family { rows: "function_rows", kernels: "special_functions" };
+const INDICES: Family = Family { rows: "index_rows", kernels: "scattering" };
 
 /// Writes the row, the kernel and the lit file of an operator, given by its kind or its schema.
 pub(crate) fn begin(root: &Path, operator: &str) -> Result<()> {
@@ -42,7 +42,7 @@ pub(crate) fn begin(root: &Path, operator: &str) -> Result<()> {
     let with_kernel = with_kernel(&fs::read_to_string(&kernels)?, kind, short)?;
     refuse_known(root, kind)?;
     fs::create_dir_all(root.join("testdata/operators"))?;
-    fs::write(root.join(&lit), LIT.replace("{kind}", kind).replace("{graph}", &graph(kind, &schema)))?;
+    fs::write(root.join(&lit), lit_file(kind, &schema))?;
     fs::write(&rows, with_row)?;
     fs::write(&kernels, with_kernel)?;
     println!("wrote the row of {kind} in src/ops/rows/{}.rs,", family.rows);
@@ -98,8 +98,32 @@ fn result(schema: &str) -> &str {
     schema.rsplit_once(" -> ").map_or("", |(_, result)| result)
 }
 
-/// The operands of a schema: their types and names.
-fn formals(schema: &str) -> Vec<(String, String)> {
+/// An operand of a schema.
+#[derive(Debug, PartialEq)]
+struct Formal {
+    ty: String,
+    name: String,
+    default: Option<String>,
+}
+
+impl Formal {
+    fn read(text: &str) -> Option<Formal> {
+        let (declared, default) = match text.split_once('=') {
+            Some((declared, default)) => (declared, Some(default.to_owned())),
+            None => (text, None),
+        };
+        let (ty, name) = declared.trim().rsplit_once(' ')?;
+        Some(Formal { ty: ty.to_owned(), name: name.to_owned(), default })
+    }
+
+    /// Whether it is a tensor, with or without a mark of what it shares memory with.
+    fn is_tensor(&self) -> bool {
+        self.ty.split('(').next() == Some("Tensor") && !self.ty.ends_with(['?', ']'])
+    }
+}
+
+/// The operands of a schema.
+fn formals(schema: &str) -> Vec<Formal> {
     let operands =
         schema.split_once('(').map_or("", |(_, rest)| rest.rsplit_once(") -> ").map_or("", |(list, _)| list));
     let mut all = Vec::new();
@@ -107,8 +131,7 @@ fn formals(schema: &str) -> Vec<(String, String)> {
     for (at, c) in operands.char_indices().chain([(operands.len(), ',')]) {
         depth += i32::from(matches!(c, '(' | '[')) - i32::from(matches!(c, ')' | ']'));
         if c == ',' && depth == 0 {
-            let one = operands[start..at].trim().split('=').next().unwrap_or_default();
-            all.extend(one.rsplit_once(' ').map(|(ty, name)| (ty.to_owned(), name.to_owned())));
+            all.extend(Formal::read(&operands[start..at]));
             start = at + 1;
         }
     }
@@ -126,7 +149,9 @@ const BY_NAME: &[(&[&str], Family)] = &[
     ),
     (&["upsample", "grid_sample"], Family { rows: "resampling_rows", kernels: "resampling" }),
     (&["pool"], Family { rows: "pool_rows", kernels: "pooling" }),
-    (&["scatter", "gather", "index", "embedding", "take"], Family { rows: "index_rows", kernels: "scattering" }),
+    (&["scatter", "gather", "index", "embedding", "take"], INDICES),
+    (&["shift", "bitwise", "gcd", "lcm"], Family { rows: "bit_rows", kernels: "pointwise" }),
+    (&["_reduce"], REDUCTIONS),
     (&["stack", "cat", "block_diag"], Family { rows: "joining_rows", kernels: "joining" }),
     (&["sort", "topk", "unique", "quantile"], Family { rows: "ordering_rows", kernels: "sorting" }),
     (&["dropout", "rand", "bernoulli"], Family { rows: "random_rows", kernels: "sampling" }),
@@ -155,12 +180,12 @@ fn family(schema: &str) -> Family {
 /// The family that a schema looks like.
 fn of_look(schema: &str, is_view: bool) -> Family {
     let formals = formals(schema);
-    let reduces = formals.iter().any(|(_, name)| name == "keepdim" || name == "dim");
-    let tensors = formals.iter().filter(|(ty, _)| ty == "Tensor").count();
-    match (is_view, reduces, tensors) {
-        (true, ..) => VIEWS,
-        (false, true, _) => REDUCTIONS,
-        (false, false, 0 | 1) => FUNCTIONS,
+    let has = |names: [&str; 2]| formals.iter().any(|formal| names.contains(&formal.name.as_str()));
+    match formals.iter().filter(|formal| formal.is_tensor()).count() {
+        _ if is_view => VIEWS,
+        _ if has(["index", "indices"]) => INDICES,
+        _ if has(["keepdim", "dim"]) => REDUCTIONS,
+        0 | 1 => FUNCTIONS,
         _ => ARITHMETIC,
     }
 }
@@ -197,35 +222,85 @@ fn with_kernel(text: &str, kind: &str, short: &str) -> Result<String> {
     Ok(format!("{}\n\n{function}{gap}{tests}", code.trim_end()))
 }
 
-/// A graph of one node, whose tensors are its params.
-fn graph(kind: &str, schema: &str) -> String {
+/// The lit file: a graph of one node, whose tensors are its params, and their values.
+fn lit_file(kind: &str, schema: &str) -> String {
+    let formals = formals(schema);
+    let tensors: Vec<Param> = formals.iter().filter(|formal| formal.is_tensor()).map(Param::of).collect();
+    let values: Vec<String> = tensors.iter().map(|param| format!("# ARGS: {}", param.values)).collect();
+    let results: Vec<String> = match result(schema).matches("Tensor").count() {
+        0 | 1 => vec!["%r".to_owned()],
+        n => (0..n).map(|i| format!("%r{i}")).collect(),
+    };
+    let text = LIT.replace("{kind}", kind).replace("{result}", &results[0]).replace("{values}", &values.join(",\n"));
+    text.replace("{graph}", &graph(kind, &formals, &results))
+}
+
+/// A param of the graph.
+struct Param {
+    ty: &'static str,
+    values: &'static str,
+}
+
+impl Param {
+    /// Its elements, as the name of the operand suggests.
+    fn of(formal: &Formal) -> Param {
+        match formal.name.as_str() {
+            "index" | "indices" | "target" | "lengths" | "offsets" => Param {
+                ty: "Long(2)",
+                values: r#"{"kind": "Tensor", "dtype": "int64", "shape": [2], "values": [0, 1]}"#,
+            },
+            "mask" | "condition" => Param {
+                ty: "Bool(2)",
+                values: r#"{"kind": "Tensor", "dtype": "bool", "shape": [2], "values": [1, 0]}"#,
+            },
+            _ => Param {
+                ty: "Float(2)",
+                values: r#"{"kind": "Tensor", "dtype": "float32", "shape": [2], "values": [0.5, 2.0]}"#,
+            },
+        }
+    }
+}
+
+/// A graph of one node.
+fn graph(kind: &str, formals: &[Formal], results: &[String]) -> String {
     let (mut params, mut lines, mut names) = (Vec::new(), String::new(), Vec::new());
-    for (ty, name) in formals(schema) {
-        let is_tensor = ty.split(['(', '?']).next() == Some("Tensor") && !ty.contains('[');
-        match is_tensor {
-            true => params.push(format!("%{name} : Float(2)")),
-            false => {
-                let (ty, value) = constant(&ty);
-                let _ = writeln!(lines, "  %{name} : {ty} = prim::Constant{value}()");
-            }
+    for formal in formals {
+        let name = &formal.name;
+        match formal.is_tensor() {
+            true => params.push(format!("%{name} : {}", Param::of(formal).ty)),
+            false => lines.push_str(&constant(formal)),
         }
         names.push(format!("%{name}"));
     }
+    let typed: Vec<String> = results.iter().map(|name| format!("{name} : Tensor")).collect();
     format!(
-        "graph({}):\n{lines}  %r : Tensor = {kind}({})\n  return (%r)\n",
+        "graph({}):\n{lines}  {} = {kind}({})\n  return ({})\n",
         params.join(",\n      "),
-        names.join(", ")
+        typed.join(", "),
+        names.join(", "),
+        results.join(", ")
     )
 }
 
-/// A constant of a type: its type in graphs, and its attribute.
-fn constant(ty: &str) -> (&str, &'static str) {
-    match ty {
-        "int" | "SymInt" => ("int", "[value=0]"),
-        "float" => ("float", "[value=0.5]"),
-        "bool" => ("bool", "[value=0]"),
-        "Scalar" => ("int", "[value=2]"),
-        _ => ("NoneType", ""),
+/// The line of an operand that is no tensor: its default, or a value to be changed.
+fn constant(formal: &Formal) -> String {
+    let Formal { ty, name, default } = formal;
+    let line = |ty: &str, value: &str| format!("  %{name} : {ty} = prim::Constant[value={value}]()\n");
+    let given = |usual: &str| default.clone().unwrap_or_else(|| usual.to_owned());
+    match ty.as_str() {
+        "int" | "SymInt" => line("int", &given("0")),
+        "float" => line("float", &given("0.5")),
+        "bool" if default.as_deref() == Some("True") => line("bool", "1"),
+        "bool" => line("bool", "0"),
+        "str" => line("str", &given("\"sum\"")),
+        "Scalar" if default.as_ref().is_some_and(|value| value.contains('.')) => line("float", &given("")),
+        "Scalar" => line("int", &given("2")),
+        _ if ty.starts_with("int[") || ty.starts_with("SymInt[") => {
+            format!(
+                "  %{name}.1 : int = prim::Constant[value=0]()\n  %{name} : int[] = prim::ListConstruct(%{name}.1)\n"
+            )
+        }
+        _ => format!("  %{name} : NoneType = prim::Constant()\n"),
     }
 }
 
@@ -246,6 +321,9 @@ mod tests {
         let files = |kind: &str| family(&format!("{kind}(Tensor self, Tensor other) -> Tensor")).rows;
         assert_eq!([files("aten::soft_margin_loss"), files("aten::chain_matmul")], ["loss_rows", "product_rows"]);
         assert_eq!([files("quantized::quantize"), files("aten::scatter")], ["quantised_rows", "index_rows"]);
+        assert_eq!([files("prims::shift_left"), files("aten::segment_reduce")], ["bit_rows", "reduction_rows"]);
+        let picks = "aten::value_selecting_reduction_backward(Tensor grad, int dim, Tensor indices) -> Tensor";
+        assert_eq!(family(picks), INDICES);
     }
 
     #[test]
@@ -265,13 +343,19 @@ mod tests {
     #[test]
     fn operands_of_a_schema() {
         let all = formals("a::b(Tensor(a -> *) x, int[2] n=[1, 2], *, Tensor? y=None) -> (Tensor, Tensor)");
-        let names: Vec<&str> = all.iter().map(|(_, name)| name.as_str()).collect();
+        let names: Vec<&str> = all.iter().map(|formal| formal.name.as_str()).collect();
         assert_eq!(names, ["x", "n", "y"]);
-        let graph = graph("a::b", "a::b(Tensor x, int dim=-1) -> Tensor");
+        assert!(all[0].is_tensor() && !all[2].is_tensor() && all[1].default.as_deref() == Some("[1, 2]"));
+        let text = lit_file("a::b", "a::b(Tensor x, Tensor index, Scalar beta=1, str how) -> (Tensor, Tensor)");
         assert_eq!(
-            graph,
-            "graph(%x : Float(2)):\n  %dim : int = prim::Constant[value=0]()\n  %r : Tensor = a::b(%x, %dim)\n  return (%r)\n"
+            text.split_once("\n\n").map(|(_, graph)| graph),
+            Some(
+                "graph(%x : Float(2),\n      %index : Long(2)):\n  %beta : int = prim::Constant[value=1]()\n  \
+                 %how : str = prim::Constant[value=\"sum\"]()\n  \
+                 %r0 : Tensor, %r1 : Tensor = a::b(%x, %index, %beta, %how)\n  return (%r0, %r1)\n"
+            )
         );
+        assert_eq!(text.matches("# ARGS: ").count(), 2);
     }
 
     #[test]
