@@ -30,6 +30,7 @@ mod bound_rows;
 mod checking;
 mod comparison_rows;
 mod construct_rows;
+mod contraction_rows;
 mod conversion_rows;
 mod convolution_rows;
 mod factory_rows;
@@ -41,6 +42,7 @@ mod loss_rows;
 mod matrix_rows;
 mod norm_rows;
 mod ordering_rows;
+mod part_rows;
 mod pool_rows;
 mod product_rows;
 mod quantised_rows;
@@ -259,7 +261,9 @@ pub const FAMILIES: &[Family] = &[
     bounded("reductions", reduction_rows::ROWS),
     bounded("scans and norms", norm_rows::ROWS),
     bounded("views", view_rows::ROWS),
+    bounded("parts", part_rows::ROWS),
     sized("products", product_rows::ROWS),
+    sized("contractions", contraction_rows::ROWS),
     sized("matrices", matrix_rows::ROWS),
     sized("convolutions", convolution_rows::ROWS),
     sized("pools", pool_rows::ROWS),

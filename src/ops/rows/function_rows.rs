@@ -530,7 +530,7 @@ pub(super) const ROWS: &[Row] = &[
         fusion: Has(&[fused(PLAIN).level(2)]),
         gradient: Has(&[("+1.3 +2 none", "")]),
         guard: Has(redundant(WITH_NUMBERS)),
-        accuracy: Has(units(2.0)),
+        accuracy: Has(exact()),
         semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(drawn(&["w"])),

@@ -154,6 +154,14 @@ pub(super) const ROWS: &[Row] = &[
                 share = AD_share(grad, reduction, cosines + target)
                 -> _grad_sum_to_size(masked_fill(share, far == 0, 0) - masked_fill(share, (target == 1) == 0, 0), size(cosines))
             "),
+            // Cosines with a small number added to the squares, so that rows of zeros have one:
+            // 1e-12 as a float, the type in which PyTorch keeps it.
+            ("def AD_cosines(input1, input2)  1.3 2", "
+                least = 9.999999960041972e-13
+                square1 = sum(input1 * input1, [-1], True) + least
+                square2 = sum(input2 * input2, [-1], True) + least
+                -> sum(input1 * input2, [-1], True) * rsqrt(square1 * square2), square1, square2
+            "),
         ]),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),

@@ -122,7 +122,7 @@ pub(super) const ROWS: &[Row] = &[
         fusion: No(OUTSIDE),
         gradient: No(INTEGRAL),
         guard: No(STAYS),
-        accuracy: Has(units(2.0)),
+        accuracy: Has(exact()),
         semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED),

@@ -40,21 +40,6 @@ pub(super) const ROWS: &[Row] = &[
         ])),
     },
     Row {
-        kind: "aten::_native_multi_head_attention",
-        shape: Has(&[sized(S::Each(&[S::Like, S::HeadWeights]), E::Same)]),
-        computation: No(OUTSIDE),
-        fusion: No(OUTSIDE),
-        gradient: No(NO_FORMULA),
-        guard: No(STAYS),
-        accuracy: Has(units(2.0)),
-        semantics: No(AS_DECLARED),
-        python: Has(TORCH),
-        operands: Has(GENERATED.shaped(&[
-            "2x3x4 2x3x4 2x3x4 int:4 int:2 12x4 12 4x4 4 none yes yes none",
-            "2x3x4 2x3x4 2x3x4 int:4 int:2 12x4 12 4x4 4 none yes no none",
-        ])),
-    },
-    Row {
         kind: "aten::_pdist_forward",
         shape: Has(&[sized(S::Pairs, E::Parts)]),
         computation: No(OUTSIDE),
@@ -68,32 +53,6 @@ pub(super) const ROWS: &[Row] = &[
         semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED),
-    },
-    Row {
-        kind: "aten::_scaled_dot_product_attention_math",
-        shape: Has(&[sized(S::Each(&[S::Attended, S::AttentionWeights]), E::Same)]),
-        computation: No(OUTSIDE),
-        fusion: No(OUTSIDE),
-        gradient: No(NO_FORMULA),
-        guard: No(STAYS),
-        accuracy: Has(units(2.0)),
-        semantics: No(AS_DECLARED),
-        python: Has(TORCH),
-        operands: Has(GENERATED),
-    },
-    Row {
-        kind: "aten::_transformer_encoder_layer_fwd",
-        shape: Has(&[sized(S::Like, E::Same)]),
-        computation: No(OUTSIDE),
-        fusion: No(OUTSIDE),
-        gradient: No(NO_FORMULA),
-        guard: No(STAYS),
-        accuracy: Has(units(2.0)),
-        semantics: No(AS_DECLARED),
-        python: Has(TORCH),
-        operands: Has(GENERATED.shaped(&[
-            "2x3x4 int:4 int:2 12x4 12 4x4 4 no no float:0.01 4 4 4 4 5x4 5 4x5 4 none none",
-        ])),
     },
     Row {
         kind: "aten::addbmm",
@@ -178,24 +137,6 @@ pub(super) const ROWS: &[Row] = &[
         operands: Has(GENERATED.called(&["2x3x5 2x3x4 2x4x5 float:0.5 float:1.5", "5 2x3x4 2x4x5 int:2 int:1"]).hinted(&[of("batch1").rank(3), of("batch2").rank(3)])),
     },
     Row {
-        kind: "aten::bilinear",
-        shape: Has(&[sized(S::Bilinear, E::Common).reported_as(RANK)]),
-        computation: No(OUTSIDE),
-        fusion: No(OUTSIDE),
-        gradient: Has(&[("+1.3 +2", r#"
-                grad input1 = einsum("...o,oij,...j->...i", [g, weight, input2])
-                grad input2 = einsum("...o,oij,...i->...j", [g, weight, input1])
-                rows = reshape(g, [-1, size(weight)[0]])
-                grad weight = einsum("no,ni,nj->oij", [rows, reshape(input1, [-1, size(weight)[1]]), reshape(input2, [-1, size(weight)[2]])])
-                grad bias = sum(rows, [0])
-            "#)]),
-        guard: No(STAYS),
-        accuracy: Has(units(2.0)),
-        semantics: No(AS_DECLARED),
-        python: Has(TORCH),
-        operands: Has(GENERATED.called(&["4x3 4x2 5x3x2 5", "2x4x3 2x4x2 5x3x2 none"])),
-    },
-    Row {
         kind: "aten::bmm",
         shape: Has(&[sized(S::Product(3), E::Common).reported_as(SIZES)]),
         computation: No(OUTSIDE),
@@ -208,6 +149,12 @@ pub(super) const ROWS: &[Row] = &[
             ("+2 complex", "
                 grad self = bmm(g, conj(transpose(mat2, 1, 2)))
                 grad mat2 = bmm(conj(transpose(self, 1, 2)), g)
+            "),
+            ("def AD_bmm_backward_self(grad, mat2)  1.3 2", "
+                -> bmm(grad, transpose(mat2, 1, 2))
+            "),
+            ("def AD_bmm_backward_mat2(grad, self)  1.3 2", "
+                -> bmm(transpose(self, 1, 2), grad)
             "),
         ]),
         guard: Has(kept().recorded(PLAIN)),
@@ -241,62 +188,6 @@ pub(super) const ROWS: &[Row] = &[
             "1x4x3 2x5x3 float:1.5 int:1",
             "4x3 2x3 float:inf none",
         ])),
-    },
-    Row {
-        kind: "aten::chain_matmul",
-        shape: Has(&[sized(S::Chained, E::Common)]),
-        computation: No(OUTSIDE),
-        fusion: No(OUTSIDE),
-        gradient: No(NO_FORMULA),
-        guard: No(STAYS),
-        accuracy: Has(units(2.0)),
-        semantics: Has(DECLARED.alias(A::MayReturn(0))),
-        python: Has(PLAIN_FUNCTIONAL),
-        operands: Has(GENERATED),
-    },
-    Row {
-        kind: "aten::corrcoef",
-        shape: Has(&[sized(S::Correlated, E::Real)]),
-        computation: No(OUTSIDE),
-        fusion: No(OUTSIDE),
-        gradient: Has(&[
-            ("+2 halves", "
-                rows = AD_variables(self)
-                n = size(rows)[0]
-                count = size(rows)[1]
-                apart = rows - sum(rows, [1], True) / count
-                covered = matmul(apart, t(apart)) / prim::max(count - 1, 0)
-                roots = sqrt(diagonal(covered))
-                outer = unsqueeze(roots, 1)
-                inner = unsqueeze(roots, 0)
-                once = covered / outer
-                twice = once / inner
-                share = masked_fill(reshape(g, [n, n]), __and__(twice > -1, twice < 1) == 0, 0)
-                of_inner = sum(-share * (once / inner / inner), [0])
-                halfway = share / inner
-                of_outer = sum(-halfway * (covered / outer / outer), [1])
-                of_diagonal = diag_embed((of_inner + of_outer) / (roots * 2))
-                grad self = reshape(AD_covariance_in_order(halfway / outer + of_diagonal, rows, 1), size(self))
-            "),
-            ("+2", "
-                rows = AD_variables(self)
-                n = size(rows)[0]
-                covered = reshape(cov(self), [n, n])
-                variances = diagonal(covered)
-                roots = sqrt(variances)
-                share = reshape(g, [n, n])
-                scaled = share / unsqueeze(roots, 1) / unsqueeze(roots, 0)
-                both = share * (covered / unsqueeze(roots, 1) / unsqueeze(roots, 0))
-                of_variances = (sum(both, [0]) + sum(both, [1])) / (variances * 2)
-                all = new_ones(rows, [size(rows)[1]])
-                grad self = reshape(AD_covariance_backward(scaled - diag_embed(of_variances), rows, all, sum(all) - 1), size(self))
-            "),
-        ]),
-        guard: No(STAYS),
-        accuracy: Has(units(2.0)),
-        semantics: No(AS_DECLARED),
-        python: Has(TORCH),
-        operands: Has(GENERATED.called(&["3x5", "1x4"]).shaped(&["3x4"])),
     },
     Row {
         kind: "aten::cosine_similarity",
@@ -347,70 +238,20 @@ pub(super) const ROWS: &[Row] = &[
                 grad x1 = _grad_sum_to_size(share * (b / n2 - bent1) / n1, size(x1))
                 grad x2 = _grad_sum_to_size(share * (a / n1 - bent2) / n2, size(x2))
             "),
+            // Eager mode differentiates norms as if they had no lower bound: in 1.12 and 1.13 it
+            // divides by the bound there, too.
+            ("def AD_unbounded(norm, bounded)  2 until=2.0", "
+                -> bounded
+            "),
+            ("def AD_unbounded(norm, bounded)  2 from=2.0", "
+                -> norm
+            "),
         ]),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED.called(&["2x3 2x3 int:1 float:0.001", "2x3x4 1x3x4 int:-2 float:0.001"])),
-    },
-    Row {
-        kind: "aten::cov",
-        shape: Has(&[sized(S::Correlated, E::Real)]),
-        computation: No(OUTSIDE),
-        fusion: No(OUTSIDE),
-        gradient: Has(&[
-            // The product of all factors but one, rounded after each operator; the sums of rows
-            // exceed 65504.
-            ("+2 halves", "
-                rows = AD_variables(self)
-                frequencies = AD_observation_weights(fweights, rows)
-                shares = AD_observation_weights(aweights, rows)
-                all = frequencies * shares
-                is_plain = if __is__(fweights, None) { -> __is__(aweights, None) } else { -> False }
-                norm = clamp_min(sum(all) - AD_lost_weight(frequencies, shares, all, correction, __isnot__(aweights, None)), 0)
-                share = reshape(g, [size(rows)[0], size(rows)[0]])
-                of_norm = (frequencies - AD_lost_weight_slope(frequencies, shares, all, correction)) * (sum(g * result) / norm)
-                apart = rows - sum(rows * all, [1], True) / sum(all)
-                of_pairs = sum(apart * matmul(share, apart), [0]) * frequencies / norm
-                given = if __is__(aweights, None) { -> None } else {
-                    -> reshape(of_pairs - of_norm, size(prim::unchecked_unwrap_optional(aweights)))
-                }
-                found = if is_plain { -> AD_covariance_in_order(share, rows, correction) } else {
-                    -> AD_covariance_backward(share, rows, all, norm)
-                }
-                grad self = reshape(found, size(self))
-                grad aweights = prim::unchecked_unwrap_optional(given)
-            "),
-            ("+2", "
-                rows = AD_variables(self)
-                frequencies = AD_observation_weights(fweights, rows)
-                shares = AD_observation_weights(aweights, rows)
-                all = frequencies * shares
-                is_shared = __isnot__(aweights, None)
-                norm = clamp_min(sum(all) - AD_lost_weight(frequencies, shares, all, correction, is_shared), 0)
-                share = reshape(g, [size(rows)[0], size(rows)[0]])
-                apart = rows - sum(rows * all, [1], True) / sum(all)
-                of_norm = (frequencies - AD_lost_weight_slope(frequencies, shares, all, correction)) * (sum(g * result) / norm)
-                of_pairs = sum(apart * matmul(share, apart), [0]) * frequencies / norm
-                given = if __is__(aweights, None) { -> None } else {
-                    -> reshape(of_pairs - of_norm, size(prim::unchecked_unwrap_optional(aweights)))
-                }
-                grad self = reshape(AD_covariance_backward(share, rows, all, norm), size(self))
-                grad aweights = prim::unchecked_unwrap_optional(given)
-            "),
-        ]),
-        guard: No(STAYS),
-        accuracy: Has(units(2.0)),
-        semantics: No(AS_DECLARED),
-        python: Has(TORCH),
-        operands: Has(GENERATED.called(&[
-            "3x5 int:1 none none",
-            "2x4 int:0 none doubles:0.5,1.5,0.25,2.0",
-            "3x4 int:1 longs:1,2,1,3 doubles:0.5,1.5,0.25,2.0",
-            "4 int:1 longs:1,2,1,3 none",
-            "1x4 int:2 none doubles:0.5,1.5,0.75,2.0",
-        ]).shaped(&["3x4 int:1 none none"])),
     },
     Row {
         kind: "aten::cross",
@@ -460,43 +301,6 @@ pub(super) const ROWS: &[Row] = &[
         operands: Has(GENERATED.hinted(&[of("self").rank(1), of("tensor").rank(1)])),
     },
     Row {
-        kind: "aten::einsum",
-        shape: Has(&[sized(S::Einsum, E::Common).with("equation")]),
-        computation: No(OUTSIDE),
-        fusion: No(OUTSIDE),
-        gradient: Has(&[("+1.3 +2", r#"
-                parts = split(split(equation, "->", -1)[0], ",", -1)
-                grad tensors = for k < len(tensors) with all = slice([g], 0, 0, 1) {
-                    operands = for j < len(tensors) with others = [g] {
-                        other = if j == k { -> ones_like(tensors[j]) } else { -> tensors[j] }
-                        -> others + [other]
-                    }
-                    -> all + [AD_einsum_backward(equation, parts[k], operands, tensors[k])]
-                }
-            "#)]),
-        guard: No(STAYS),
-        accuracy: Has(sums()),
-        semantics: Has(DECLARED.alias(A::MayReturn(1))),
-        python: Has(PLAIN_FUNCTIONAL),
-        operands: Has(GENERATED.called(&[
-            "text:\"ab,cb->ac\" list:double:2x3,double:4x3 none",
-            "text:\"ba,bc\" list:double:2x3,double:2x4 none",
-            "text:\"aB,a,->B\" list:double:2x3,double:2,double: none",
-            "text:\"ii->i\" list:double:3x3 none",
-            "text:\"iij,jk->k\" list:double:3x3x2,double:2x4 none",
-            "text:\"...ij,...jk->...ik\" list:double:2x3x4,double:5x2x4x3 none",
-            "text:\"i...,i...\" list:double:2x3,double:2x1 none",
-            "text:\"ab,bc->c\" list:double:2x1,double:3x4 none",
-            "text:\"ab,cb->ac\" list:double:2x3,double:4x3",
-            "text:\"ii,i\" list:double:3x3,double:3",
-        ]).shaped(&[
-            "text:\"ij,jk->ik\" list:2x3,3x4 none",
-            "text:\"bij,bjk\" list:2x3x4,2x4x5 none",
-            "text:\"...ij->...ji\" list:2x3x4 none",
-            "text:\"ii->i\" list:3x3 none",
-        ])),
-    },
-    Row {
         kind: "aten::ger",
         shape: Has(&[sized(S::Outer, E::Settled)]),
         computation: No(OUTSIDE),
@@ -524,45 +328,8 @@ pub(super) const ROWS: &[Row] = &[
         operands: Has(GENERATED),
     },
     Row {
-        kind: "aten::kron",
-        shape: Has(&[sized(S::Kronecker, E::Promoted)]),
-        computation: No(OUTSIDE),
-        fusion: No(OUTSIDE),
-        gradient: Has(&[
-            // Each dimension of the product combines one of both operands; that of the second one
-            // is the inner one.
-            ("+2", "
-                a = AD_leading_ones(self, dim(g))
-                b = AD_leading_ones(other, dim(g))
-                both, of_self, of_other = for i < dim(g) with both = slice([0], 0, 0, 1), of_self = slice([0], 0, 0, 1), of_other = slice([0], 0, 0, 1) {
-                    -> both + [a[i], b[i]], of_self + [a[i], 1], of_other + [1, b[i]]
-                }
-                apart = reshape(g, both)
-                grad self = reshape(_grad_sum_to_size(apart * reshape(other, of_other), of_self), size(self))
-                grad other = reshape(_grad_sum_to_size(apart * reshape(self, of_self), of_other), size(other))
-            "),
-        ]),
-        guard: No(STAYS),
-        accuracy: Has(units(2.0)),
-        semantics: No(AS_DECLARED),
-        python: Has(TORCH),
-        operands: Has(GENERATED.called(&["2x3 3x2", "3 2x1x2"])),
-    },
-    Row {
         kind: "aten::linalg_cross",
         shape: Has(&[sized(S::Broadcast, E::Promoted)]),
-        computation: No(OUTSIDE),
-        fusion: No(OUTSIDE),
-        gradient: No(NO_FORMULA),
-        guard: No(STAYS),
-        accuracy: Has(units(2.0)),
-        semantics: No(AS_DECLARED),
-        python: Has(TORCH),
-        operands: Has(GENERATED),
-    },
-    Row {
-        kind: "aten::linalg_multi_dot",
-        shape: Has(&[sized(S::Chained, E::Common)]),
         computation: No(OUTSIDE),
         fusion: No(OUTSIDE),
         gradient: No(NO_FORMULA),
@@ -649,6 +416,45 @@ pub(super) const ROWS: &[Row] = &[
                 grad self = _grad_sum_to_size(AD_matmul_bw_size(g, AD_mat_transpose(conj(other)), self_size), self_size)
                 grad other = _grad_sum_to_size(AD_matmul_bw_size(AD_mat_transpose(conj(self)), g, other_size), other_size)
             "),
+            ("def AD_mat_transpose(mat)  1.3 2", "
+                rank = dim(mat)
+                -> if rank == 1 { -> mat } else if rank == 2 { -> t(mat) } else {
+                    dims = prim::rangelist(rank)
+                    last = _set_item(dims, -1, rank - 2)
+                    before = _set_item(dims, -2, rank - 1)
+                    -> permute(mat, dims)
+                }
+            "),
+            // Sums over broadcast dimensions inside of the product: no product of all batches is
+            // made.
+            ("def AD_matmul_bw_special_fold(mat1, mat2)  1.3 2", "
+                transposed = AD_mat_transpose(mat1)
+                fold1 = reshape(transposed, [-1, size(transposed)[-1]])
+                fold2 = reshape(mat2, [-1, size(mat2)[-1]])
+                -> mm(t(fold1), fold2)
+            "),
+            ("def AD_matmul_bw_size(mat1, mat2, out_size: int[])  1.3 2", "
+                dim1 = dim(mat1)
+                dim2 = dim(mat2)
+                dim_out = len(out_size)
+                -> if if dim1 == 0 { -> True } else { -> dim2 == 0 } {
+                    -> mat1 * mat2
+                } else if if if dim_out == 2 { -> dim1 == dim2 } else { -> False } { -> dim1 >= 3 } else { -> False } {
+                    -> AD_matmul_bw_special_fold(mat1, mat2)
+                } else if if if dim_out == 1 { -> dim1 - dim2 == 1 } else { -> False } { -> dim1 >= 3 } else { -> False } {
+                    column = unsqueeze(mat2, -1)
+                    -> squeeze(AD_matmul_bw_special_fold(mat1, column), -1)
+                } else if dim1 + dim2 == dim_out {
+                    target = if dim2 == 1 { -> 0 } else { -> -2 }
+                    -> matmul(unsqueeze(mat1, dim1), unsqueeze(mat2, target))
+                } else if dim_out == dim1 - dim2 {
+                    -> squeeze(matmul(mat1, unsqueeze(mat2, dim2)), -1)
+                } else if dim_out == dim2 - dim1 {
+                    -> squeeze(matmul(unsqueeze(mat1, -2), mat2), -2)
+                } else {
+                    -> matmul(mat1, mat2)
+                }
+            "),
         ]),
         guard: Has(kept().recorded(PLAIN)),
         accuracy: Has(sums().in_any_order()),
@@ -669,6 +475,12 @@ pub(super) const ROWS: &[Row] = &[
             ("+2 complex", "
                 grad self = mm(g, conj(t(mat2)))
                 grad mat2 = mm(conj(t(self)), g)
+            "),
+            ("def AD_mm_backward_self(grad, mat2)  1.3 2", "
+                -> mm(grad, t(mat2))
+            "),
+            ("def AD_mm_backward_mat2(grad, self)  1.3 2", "
+                -> mm(t(self), grad)
             "),
         ]),
         guard: Has(redundant(but_for(&[])).recorded(&["", "dtype"])),
@@ -758,58 +570,6 @@ pub(super) const ROWS: &[Row] = &[
             "3x3 float:1.5",
             "3x4 float:3.5",
             "4x3 float:inf",
-        ])),
-    },
-    Row {
-        kind: "aten::scaled_dot_product_attention",
-        shape: Has(&[sized(S::Attended, E::Same)]),
-        computation: No(OUTSIDE),
-        fusion: No(OUTSIDE),
-        gradient: Has(&[("+2", "
-                keep keys = AD_heads(key, query, enable_gqa)
-                keep values = AD_heads(value, query, enable_gqa)
-                keep factor = AD_attention_scale(query, scale)
-                keep weights = _safe_softmax(AD_masked_scores(matmul(query, transpose(keys, -2, -1)) * factor, attn_mask, is_causal), -1)
-                keep noise = AD_noise(weights, dropout_p)
-                result := matmul(weights * noise, values)
-                of_weights = matmul(g, transpose(values, -2, -1)) * noise
-                each = weights * (of_weights - sum(of_weights * weights, [-1], True))
-                grad query = _grad_sum_to_size(matmul(each, keys) * factor, size(query))
-                grad key = _grad_sum_to_size(AD_to_heads(matmul(transpose(each, -2, -1), query) * factor, key, enable_gqa), size(key))
-                grad value = _grad_sum_to_size(AD_to_heads(matmul(transpose(weights * noise, -2, -1), g), value, enable_gqa), size(value))
-                grad attn_mask = AD_to_mask(each, attn_mask)
-            ")]),
-        guard: No(STAYS),
-        accuracy: Has(units(2.0)),
-        semantics: No(AS_DECLARED),
-        python: Has(TORCH),
-        operands: Has(GENERATED.called(&[
-            "2x4x3 2x5x3 2x5x2 none float:0. no none no",
-            "2x4x3 2x5x3 2x5x2 none float:0. yes float:0.5 no",
-            "2x2x4x3 2x2x5x3 2x2x5x2 4x5 float:0. no none no",
-            "2x4x3 2x5x3 2x5x2 bool:4x5 float:0. no none no",
-            "2x4x2x3 2x2x3x3 2x2x3x2 none float:0. no none yes",
-        ])),
-    },
-    Row {
-        kind: "aten::tensordot",
-        shape: Has(&[sized(S::Contracted, E::Common)]),
-        computation: No(OUTSIDE),
-        fusion: No(OUTSIDE),
-        gradient: Has(&[("+1.3 +2", "
-                grad self = AD_tensordot_backward(g, self, other, dims_self, dims_other, dim(self) - len(dims_self))
-                grad other = AD_tensordot_backward(g, other, self, dims_other, dims_self, 0)
-            ")]),
-        guard: No(STAYS),
-        accuracy: Has(units(2.0)),
-        semantics: No(AS_DECLARED),
-        python: Has(PLAIN_FUNCTIONAL),
-        operands: Has(GENERATED.called(&[
-            "2x3x4 4x3x5 ints:[1,2] ints:[1,0]",
-            "2x3 2x4 ints:[0] ints:[-2]",
-            "2x3 4 ints:[] ints:[]",
-            "2x3 1x4 ints:[1] ints:[0]",
-            "2x1 3x4 ints:[1] ints:[0]",
         ])),
     },
     Row {

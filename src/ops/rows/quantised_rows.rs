@@ -232,7 +232,7 @@ pub(super) const ROWS: &[Row] = &[
         fusion: No(OUTSIDE),
         gradient: No(QUANTISED),
         guard: No(STAYS),
-        accuracy: Has(units(2.0)),
+        accuracy: Has(exact()),
         semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED.shaped(&["made:aten::quantize_per_channel(2x3|3|zeros:3|int:1|int:13)"])),

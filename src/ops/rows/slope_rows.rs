@@ -173,13 +173,16 @@ pub(super) const ROWS: &[Row] = &[
                 grad grad = gelu_backward(g, self)
                 grad self = g * grad * AD_normal_curve_twice(self)
             "),
-            ("def AD_gelu_twice(self, approximate: str)  2", "
-                -> if approximate == \"tanh\" {
+            ("def AD_gelu_twice(self, approximate: str)  2", r#"
+                -> if approximate == "tanh" {
                     square = self * self
                     once = 0.7978845608028654 * (1 + 0.134145 * square)
                     bent = tanh(0.7978845608028654 * (self + 0.044715 * square * self))
                     -> (1 - bent * bent) * (once - self * bent * once * once + 0.10703222440890037 * square)
                 } else { -> AD_normal_curve_twice(self) }
+            "#),
+            ("def AD_normal_curve_twice(self)  1.3 2", "
+                -> exp(self * self * -0.5) * 0.3989422804014327 * (2 - self * self)
             "),
         ]),
         guard: No(STAYS),

@@ -196,7 +196,15 @@ pub(super) const ROWS: &[Row] = &[
         shape: Has(&[sized(S::Transposed, E::Same).reported_as(RANK)]),
         computation: No(A_VIEW),
         fusion: No(A_VIEW),
-        gradient: Has(&[("1.3 2 linear", "grad self = AD_permute_backward(g, dims)")]),
+        gradient: Has(&[
+            ("1.3 2 linear", "grad self = AD_permute_backward(g, dims)"),
+            ("def AD_permute_backward(grad, fwd_dims: int[])  1.3 2", "
+                ndims = len(fwd_dims)
+                dims = mul([0], ndims)
+                done = for i < ndims { at = _set_item(dims, fwd_dims[i], i) }
+                -> permute(grad, dims)
+            "),
+        ]),
         guard: Has(kept().recorded(PLAIN)),
         accuracy: Has(exact()),
         semantics: No(AS_DECLARED),
@@ -419,6 +427,20 @@ pub(super) const ROWS: &[Row] = &[
                 often = index_add(nothing, 0, own, ones_like(type_as(own, g)))
                 grad self = reshape(index_select(sums / clamp_min(often, 1), 0, own), own_size)
             "),
+            // The positions of elements in memory, relative to an offset.
+            ("def AD_memory_places(size: int[], stride: int[], first: int)  1.3 2", "
+                -> for i < len(size) with places = zeros(size, dtype=4) + first {
+                    shape = mul([1], len(size))
+                    at = _set_item(shape, i, size[i])
+                    -> places + reshape(arange(size[i], dtype=4) * stride[i], shape)
+                }
+            "),
+            ("def AD_memory_end(size: int[], stride: int[], first: int)  1.3 2", "
+                -> for i < len(size) with end = first + 1 { -> end + (size[i] - 1) * stride[i] }
+            "),
+            ("def AD_strides(self)  1.3 2", "
+                -> for i < dim(self) with all = slice([0], 0, 0, 1) { -> all + [stride(self, i)] }
+            "),
         ]),
         guard: No(STAYS),
         accuracy: Has(exact()),
@@ -639,6 +661,13 @@ pub(super) const ROWS: &[Row] = &[
                 keep self_size = size(self)
                 grad self = reshape(g, self_size)
             "),
+            ("def AD_unsqueeze_to_0(self, sizes: int[])  1.3 2", "
+                ndims = len(sizes)
+                -> for i < ndims with there = self { -> if sizes[i] == 1 { -> unsqueeze(there, i) } else { -> there } }
+            "),
+            ("def AD_unsqueeze_to_1(self, dim: int, sizes: int[])  1.3 2", "
+                -> if if len(sizes) > 0 { -> sizes[dim] == 1 } else { -> False } { -> unsqueeze(self, dim) } else { -> self }
+            "),
         ]),
         guard: Has(redundant(but_for(&[])).recorded(&["", "dim"])),
         accuracy: Has(exact()),
@@ -713,152 +742,6 @@ pub(super) const ROWS: &[Row] = &[
         accuracy: Has(exact()),
         semantics: Has(DECLARED.alias(A::MayReturn(0))),
         python: Has(PLAIN_FUNCTIONAL),
-        operands: Has(GENERATED),
-    },
-    Row {
-        kind: "aten::chunk",
-        shape: Has(&[sized(S::Split, E::Same)]),
-        computation: No(A_VIEW),
-        fusion: No(A_VIEW),
-        gradient: Has(&[("+1.3 +2 linear", "grad self = cat(gs, dim)")]),
-        guard: No(STAYS),
-        accuracy: Has(exact()),
-        semantics: Has(DECLARED.alias(A::MayReturn(0))),
-        python: Has(TORCH),
-        operands: Has(GENERATED),
-    },
-    Row {
-        kind: "aten::split",
-        shape: Has(&[sized(S::Split, E::Same)]),
-        computation: No(A_VIEW),
-        fusion: No(A_VIEW),
-        gradient: Has(&[
-            // Lists of tensors have lists of gradients.
-            (".Tensor 1.3 2 linear", "grad self = cat(gs, dim)"),
-            ("+1.3 +2 linear", "grad self = cat(gs, dim)"),
-        ]),
-        guard: Has(kept().operands_recorded(&["Tensor"])),
-        accuracy: Has(exact()),
-        semantics: Has(DECLARED.alias(A::MayReturn(0))),
-        python: Has(PLAIN_FUNCTIONAL),
-        operands: Has(GENERATED),
-    },
-    Row {
-        kind: "aten::split_with_sizes",
-        shape: Has(&[sized(S::Split, E::Same)]),
-        computation: No(A_VIEW),
-        fusion: No(A_VIEW),
-        gradient: Has(&[("1.3 2 linear", "grad self = cat(gs, dim)")]),
-        guard: Has(kept().operands_recorded(PLAIN)),
-        accuracy: Has(exact()),
-        semantics: Has(DECLARED.alias(A::MayReturn(0))),
-        python: Has(TORCH),
-        operands: Has(GENERATED),
-    },
-    Row {
-        kind: "aten::unbind",
-        shape: Has(&[sized(S::Split, E::Same)]),
-        computation: No(A_VIEW),
-        fusion: No(A_VIEW),
-        gradient: Has(&[(".int 1.3 2 linear", "grad self = stack(gs, dim)")]),
-        guard: Has(kept().operands_recorded(&["int"])),
-        accuracy: Has(exact()),
-        semantics: Has(DECLARED.alias(A::MayReturn(0))),
-        python: Has(TORCH),
-        operands: Has(GENERATED),
-    },
-    Row {
-        kind: "aten::tensor_split",
-        shape: Has(&[
-            sized(S::Split, E::Same).with("sections"),
-            sized(S::Split, E::Same).with("indices"),
-            sized(S::Unreported, E::Same).by_values("the sizes depend on the elements of a tensor of split points"),
-        ]),
-        computation: No(A_VIEW),
-        fusion: No(A_VIEW),
-        gradient: Has(&[(".indices .sections +2", "grad self = cat(gs, dim)")]),
-        guard: No(STAYS),
-        accuracy: Has(exact()),
-        semantics: No(AS_DECLARED),
-        python: Has(TORCH),
-        operands: Has(GENERATED.called(&[
-            "7x3 int:3 int:0",
-            "7x3 ints:[2,3] int:0",
-        ]).shaped(&[
-            "5x3 ints:[1,4] int:0",
-            "5x3 int:2 int:1",
-        ])),
-    },
-    Row {
-        kind: "aten::hsplit",
-        shape: Has(&[sized(S::Split, E::Same)]),
-        computation: No(A_VIEW),
-        fusion: No(A_VIEW),
-        gradient: No(NO_FORMULA),
-        guard: No(STAYS),
-        accuracy: Has(exact()),
-        semantics: No(AS_DECLARED),
-        python: Has(TORCH),
-        operands: Has(GENERATED),
-    },
-    Row {
-        kind: "aten::vsplit",
-        shape: Has(&[sized(S::Split, E::Same)]),
-        computation: No(A_VIEW),
-        fusion: No(A_VIEW),
-        gradient: No(NO_FORMULA),
-        guard: No(STAYS),
-        accuracy: Has(exact()),
-        semantics: No(AS_DECLARED),
-        python: Has(TORCH),
-        operands: Has(GENERATED),
-    },
-    Row {
-        kind: "aten::dsplit",
-        shape: Has(&[sized(S::Split, E::Same)]),
-        computation: No(A_VIEW),
-        fusion: No(A_VIEW),
-        gradient: No(NO_FORMULA),
-        guard: No(STAYS),
-        accuracy: Has(exact()),
-        semantics: No(AS_DECLARED),
-        python: Has(TORCH),
-        operands: Has(GENERATED),
-    },
-    Row {
-        kind: "aten::unsafe_chunk",
-        shape: Has(&[sized(S::Split, E::Same)]),
-        computation: No(A_VIEW),
-        fusion: No(A_VIEW),
-        gradient: Has(&[("+2", "grad self = cat(gs, dim)")]),
-        guard: No(STAYS),
-        accuracy: Has(units(2.0)),
-        semantics: No(AS_DECLARED),
-        python: Has(TORCH),
-        operands: Has(GENERATED),
-    },
-    Row {
-        kind: "aten::unsafe_split",
-        shape: Has(&[sized(S::Split, E::Same)]),
-        computation: No(A_VIEW),
-        fusion: No(A_VIEW),
-        gradient: Has(&[(".Tensor +2", "grad self = cat(gs, dim)")]),
-        guard: No(STAYS),
-        accuracy: Has(units(2.0)),
-        semantics: No(AS_DECLARED),
-        python: Has(TORCH),
-        operands: Has(GENERATED),
-    },
-    Row {
-        kind: "aten::unsafe_split_with_sizes",
-        shape: Has(&[sized(S::Split, E::Same)]),
-        computation: No(A_VIEW),
-        fusion: No(A_VIEW),
-        gradient: Has(&[("+2", "grad self = cat(gs, dim)")]),
-        guard: No(STAYS),
-        accuracy: Has(units(2.0)),
-        semantics: No(AS_DECLARED),
-        python: Has(TORCH),
         operands: Has(GENERATED),
     },
     Row {
