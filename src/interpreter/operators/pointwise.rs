@@ -235,6 +235,7 @@ pub const ROWS: &[Row] = &[
         real(call, f64::to_degrees, |z| z)
     }),
     ("aten::angle", angle),
+    ("prims::shift_right_arithmetic", shift_right_arithmetic),
 ];
 
 fn negative(call: &Call<'_>) -> Answer {
@@ -881,4 +882,21 @@ pub fn erfinv(y: f64) -> f64 {
         x -= step / (1.0 + x * step);
     }
     x
+}
+
+/// `prims::shift_right_arithmetic` of two tensors of one element type. They have one shape, unless
+/// one of them has no dimensions.
+fn shift_right_arithmetic(call: &Call<'_>) -> Answer {
+    let (a, b) = (call.tensor("self")?, call.tensor("other")?);
+    if a.dtype() != b.dtype() {
+        let (found, expected) = (b.dtype().python_name(), a.dtype().python_name());
+        return Err(Stop::raised(format!("Tensor with dtype {found} is not the expected dtype of {expected}!")));
+    }
+    if a.rank() > 0 && b.rank() > 0 && a.shape() != b.shape() {
+        let (found, expected) = (b.shape(), a.shape());
+        return Err(Stop::raised(format!(
+            "Shape torch.Size({found:?}) is not the expected shape torch.Size({expected:?})!"
+        )));
+    }
+    shift(call, false)
 }

@@ -149,4 +149,22 @@ pub(super) const ROWS: &[Row] = &[
         python: Has(TORCH),
         operands: Has(GENERATED),
     },
+    Row {
+        kind: "prims::shift_right_arithmetic",
+        shape: Has(&[sized(S::Broadcast, E::Common)]),
+        // C leaves shifts by 32 bits and more of 32-bit integers open, so that one by 0 to 63 is
+        // done in three steps of at most 31. Other amounts leave the sign.
+        computation: Has(Formulas(&[integers(
+            Promoted(2),
+            "b < 0 || b > 63 ? a >> 31 >> 31 >> 1 : a >> (b & 31) >> 31 * (b >> 5 & 1) >> (b >> 5 & 1)",
+        )
+        .when(&[OfOneType(2)])])),
+        fusion: Has(&[fused(PLAIN).level(2)]),
+        gradient: No(INTEGRAL),
+        guard: No(STAYS),
+        accuracy: Has(exact()),
+        semantics: No(AS_DECLARED),
+        python: No(NAMESPACE),
+        operands: Has(drawn(&["w="]).called(&["long:2x3 long:2x3"])),
+    },
 ];
