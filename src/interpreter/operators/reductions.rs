@@ -49,6 +49,7 @@ pub const ROWS: &[Row] = &[
     ("aten::var", var),
     ("aten::var_mean", var_mean),
     ("aten::linalg_vecdot", linalg_vecdot),
+    ("aten::segment_reduce", segment_reduce),
 ];
 
 // ---- dimensions and shapes
@@ -700,4 +701,137 @@ fn linalg_vecdot(call: &Call<'_>) -> Answer {
     let sums: Vec<C128> = of_x.iter().zip(of_y.iter()).map(dot).collect();
     let kept = reduced_shape(&x.broadcast_to(&shape)?, &dims, false);
     one(Tensor::of(&sums, x.dtype(), &kept, call.precision()))
+}
+
+/// `aten::segment_reduce`: each row is divided into segments, of which each becomes one number.
+fn segment_reduce(call: &Call<'_>) -> Answer {
+    let (x, fold) = (call.tensor("data")?, Fold::named(&call.str("reduce")?)?);
+    if call.opt_tensor("indices")?.is_some() {
+        return Err(Stop::raised("segment_reduce(): indices based reduction is not supported yet."));
+    }
+    let axis = wrap(call.int("axis")?, x.rank())?;
+    let segments = Segments::of(call, &x, axis)?;
+    if !x.dtype().is_float() {
+        return Err(Stop::raised(format!("\"_segment_reduce_cpu\" not implemented for '{}'", x.dtype().name())));
+    }
+    let initial = call.opt_scalar("initial")?.map(Scalar::real);
+    let mut shape: Dims = x.shape().into();
+    shape[axis] = segments.count as i64;
+    let rows = Rows::<f64>::along(&x, &[axis]);
+    let inner: usize = layout::numel(&x.shape()[axis + 1..]);
+    let mut results = vec![0.0; layout::numel(&shape)];
+    for (row, elements) in rows.iter().enumerate() {
+        let (outer, column) = (row / inner, row % inner);
+        for segment in 0..segments.count {
+            let place = (outer * segments.count + segment) * inner + column;
+            results[place] = fold.of(&elements[segments.range(outer, segment)], initial);
+        }
+    }
+    one(like(call, &results, x.dtype(), &shape, &x))
+}
+
+/// Where the segments of each row begin and end.
+struct Segments {
+    count: usize,
+    /// For each position before the axis one more number than there are segments.
+    bounds: Vec<usize>,
+}
+
+impl Segments {
+    fn of(call: &Call<'_>, x: &Tensor, axis: usize) -> Result<Segments, Stop> {
+        let (lengths, offsets) = (call.opt_tensor("lengths")?, call.opt_tensor("offsets")?);
+        let are_lengths = lengths.is_some();
+        let Some(given) = lengths.or(offsets) else {
+            return Err(Stop::raised("segment_reduce(): Either lengths or offsets must be defined."));
+        };
+        if given.rank() != axis + 1 {
+            let what = if are_lengths { "lengths" } else { "offsets" };
+            return Err(Stop::raised(format!(
+                "segment_reduce(): Expected axis to be the last dimension of {what} but got {axis}."
+            )));
+        }
+        if !matches!(given.dtype(), DType::Long | DType::Int) || given.shape()[..axis] != x.shape()[..axis] {
+            return Err(Stop::raised("segment_reduce(): lengths and offsets are integers, one list for each row"));
+        }
+        let width = given.size(axis) as usize;
+        let lists = Rows::<i64>::along(&given, &[axis]);
+        let mut bounds = Vec::new();
+        for list in lists.iter() {
+            let ends = if are_lengths { ends_of(list, x.size(axis), call.bool("unsafe")?)? } else { list.to_vec() };
+            check_bounds(&ends, x.size(axis))?;
+            bounds.extend(ends.into_iter().map(|end| end as usize));
+        }
+        let count = if are_lengths { width } else { width.saturating_sub(1) };
+        Ok(Segments { count, bounds })
+    }
+
+    fn range(&self, outer: usize, segment: usize) -> std::ops::Range<usize> {
+        let at = outer * (self.count + 1) + segment;
+        self.bounds[at]..self.bounds[at + 1]
+    }
+}
+
+/// The bounds of segments of these lengths.
+fn ends_of(lengths: &[i64], size: i64, is_unsafe: bool) -> Result<Vec<i64>, Stop> {
+    if lengths.iter().any(|&length| length < 0) {
+        return Err(Stop::raised("lengths contains negative value!"));
+    }
+    let mut ends = vec![0i64];
+    for length in lengths {
+        ends.push(ends[ends.len() - 1].saturating_add(*length));
+    }
+    if !is_unsafe && ends[ends.len() - 1] != size {
+        return Err(Stop::raised(
+            "segment_reduce(): Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1) when !unsafe.",
+        ));
+    }
+    Ok(ends)
+}
+
+/// Eager mode reads beyond the end of a row that is too short.
+fn check_bounds(bounds: &[i64], size: i64) -> Result<(), Stop> {
+    let is_inside = bounds.is_sorted() && bounds.iter().all(|bound| (0..=size).contains(bound));
+    if is_inside { Ok(()) } else { Err(Stop::raised("segment_reduce(): a segment is not inside of its row")) }
+}
+
+/// How a segment becomes one number.
+#[derive(Clone, Copy, PartialEq)]
+enum Fold {
+    Sum,
+    Mean,
+    Product,
+    Largest,
+    Smallest,
+}
+
+impl Fold {
+    fn named(name: &str) -> Result<Fold, Stop> {
+        Ok(match name {
+            "sum" => Fold::Sum,
+            "mean" => Fold::Mean,
+            "prod" => Fold::Product,
+            "max" | "amax" => Fold::Largest,
+            "min" | "amin" => Fold::Smallest,
+            other => {
+                return Err(Stop::raised(format!(
+                    "reduce argument must be either sum, prod, mean, amax or amin, got {other}"
+                )));
+            }
+        })
+    }
+
+    /// The result for a segment. A mean counts the elements, not the initial value.
+    fn of(self, segment: &[f64], initial: Option<f64>) -> f64 {
+        let all = segment.iter().copied();
+        let or = |other: f64| initial.unwrap_or(other);
+        let worst = |a: f64, b: f64| if a.is_nan() || b.is_nan() { f64::NAN } else { a };
+        match self {
+            Fold::Sum => all.fold(or(0.0), |sum, x| sum + x),
+            Fold::Mean if segment.is_empty() => or(f64::NAN),
+            Fold::Mean => all.fold(or(0.0), |sum, x| sum + x) / segment.len() as f64,
+            Fold::Product => all.fold(or(1.0), |product, x| product * x),
+            Fold::Largest => all.fold(or(f64::NEG_INFINITY), |most, x| worst(if most < x { x } else { most }, x)),
+            Fold::Smallest => all.fold(or(f64::INFINITY), |least, x| worst(if x < least { x } else { least }, x)),
+        }
+    }
 }

@@ -810,4 +810,66 @@ pub(super) const ROWS: &[Row] = &[
         python: No("it is internal, and programs do not spell it"),
         operands: Has(GENERATED.called(&["2x3 int:2 none no none", "2x3 int:3 ints:[0] yes none", "2x3 float:1.5 ints:[1] no none"])),
     },
+    Row {
+        kind: "aten::segment_reduce",
+        shape: Has(&[sized(S::SizedBy(&[("lengths", 0), ("offsets", 1)]), E::Same).spelt(&[("dim", "axis")])]),
+        computation: No(NO_RECIPE),
+        fusion: No(NO_RECIPE),
+        gradient: Has(&[
+            ("+2", "
+                bounds = AD_segment_bounds(lengths, offsets)
+                grad data = AD_segments_backward(g, data, result, reduce, bounds, AD_segments_of(data, bounds, axis), axis, initial)
+            "),
+            ("def AD_segment_bounds(lengths: Tensor?, offsets: Tensor?)  2", "
+                -> if __is__(lengths, None) { -> prim::unchecked_unwrap_optional(offsets) } else {
+                    -> constant_pad_nd(cumsum(prim::unchecked_unwrap_optional(lengths), -1), [1, 0], 0)
+                }
+            "),
+            // For each element the number of its segment, which does not exist for those outside.
+            ("def AD_segments_of(data, bounds, axis: int)  2", "
+                begun = unsqueeze(bounds, -2) <= unsqueeze(arange(size(data)[axis]), -1)
+                segments = sum(begun, [-1]) - 1
+                missing = dim(data) - dim(segments)
+                wide = for i < missing with wide = segments { -> unsqueeze(wide, -1) }
+                -> expand_as(wide, data)
+            "),
+            // Elements that are equal to the largest or smallest share the gradient. In a product
+            // each has the product of the others, also if it is the only zero.
+            ("def AD_segments_backward(grad, data, result, reduce: str, bounds, segments, axis: int, initial: Scalar?)  2", r#"
+                last = size(bounds)[-1] - 2
+                inside = type_as(__and__(segments >= 0, segments <= last), data)
+                at = clamp(segments, 0, last)
+                share = gather(grad, axis, at) * inside
+                whole = gather(result, axis, at)
+                none = zeros_like(result)
+                -> if reduce == "sum" { -> share } else if reduce == "mean" {
+                    -> share / clamp_min(gather(scatter_add(none, axis, at, inside), axis, at), 1)
+                } else if reduce == "prod" {
+                    zeros = type_as(data == 0, data) * inside
+                    filled = masked_fill(data, data == 0, 1)
+                    others = gather(segment_reduce(filled, reduce, None, None, bounds, axis, True, initial), axis, at)
+                    only = gather(scatter_add(none, axis, at, zeros), axis, at) == 1
+                    -> share * where(data == 0, masked_fill(others, only == 0, 0), whole / filled)
+                } else {
+                    same = type_as(__or__(data == whole, data != data), data) * inside
+                    -> share * same / clamp_min(gather(scatter_add(none, axis, at, same), axis, at), 1)
+                }
+            "#),
+        ]),
+        guard: No(STAYS),
+        accuracy: Has(sums()),
+        semantics: No(AS_DECLARED),
+        python: Has(TORCH),
+        operands: Has(GENERATED.called(&[
+            r#"6x2 text:"sum" longs:2,4 none none int:0 no none"#,
+            r#"6x2 text:"mean" longs:2,3,1 none none int:0 no float:0.5"#,
+            r#"5 text:"max" none none longs:0,2,5 int:0 no none"#,
+            r#"5 text:"min" longs:2,3 none none int:0 no none"#,
+            r#"6x2 text:"prod" longs:2,4 none none int:0 no float:0.5"#,
+        ]).shaped(&[
+            r#"6x2 text:"sum" longs:2,4 none none int:0 yes none"#,
+            r#"2x5x3 text:"mean" long:2x3 none none int:1 yes float:0.5"#,
+            r#"2x5x3 text:"max" none none long:2x3 int:-2 yes none"#,
+        ])),
+    },
 ];
