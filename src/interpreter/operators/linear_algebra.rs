@@ -15,6 +15,7 @@ use crate::symbol::Symbol;
 use crate::tensor::blocks::{Rows, map1};
 use crate::tensor::gemm::{self, Matrix, Real, Ring};
 use crate::tensor::{C128, DType, Dims, Kind, Precision, Scalar, Tensor, layout};
+use std::f64::consts::FRAC_1_SQRT_2;
 
 /// The kernel table.
 pub const ROWS: &[Row] = &[
@@ -44,6 +45,7 @@ pub const ROWS: &[Row] = &[
     ("aten::cosine_similarity", cosine_similarity),
     ("prim::MMTreeReduce", mm_tree_reduce),
     ("prim::MMBatchSide", mm_batch_side),
+    ("aten::_addmm_activation", _addmm_activation),
 ];
 
 /// The base of a product: `beta base + alpha a b`. A beta of 0 hides NaN of the base.
@@ -550,4 +552,20 @@ fn tensors(call: &Call) -> Result<Vec<Tensor>, Stop> {
     let matrix = |value: &IValue| value.tensor().filter(|tensor| tensor.rank() == 2).cloned();
     let found = call.args.iter().map(matrix).collect::<Option<Vec<_>>>();
     found.ok_or_else(|| Stop::raised("matrices expected"))
+}
+
+/// `aten::_addmm_activation`: the positive part of `addmm`, or its exact `gelu`.
+fn _addmm_activation(call: &Call<'_>) -> Answer {
+    let sum = fused(call, "mat1", "mat2", 2)?;
+    let Some(IValue::Tensor(sum)) = sum.first() else { return Ok(sum) };
+    let dtype = sum.dtype();
+    if call.bool("use_gelu")? {
+        super::elements::floats("GeluKernelImpl", sum)?;
+        return one(super::elements::apply(call, sum, |x| x * 0.5 * libm::erfc(-x * FRAC_1_SQRT_2))?);
+    }
+    check(!dtype.is_complex(), || "clamp is not supported for complex types".to_owned())?;
+    one(match dtype.is_integral() {
+        true => map1(sum, super::elements::same(call, dtype), |x: i64| x.max(0))?,
+        false => super::elements::apply(call, sum, |x| if x < 0.0 { 0.0 } else { x })?,
+    })
 }

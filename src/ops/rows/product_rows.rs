@@ -615,4 +615,17 @@ pub(super) const ROWS: &[Row] = &[
         python: Has(TORCH),
         operands: Has(GENERATED.shaped(&["3 3"])),
     },
+    Row {
+        kind: "aten::_addmm_activation",
+        shape: Has(&[sized(S::AddedProduct(2), E::Common)]),
+        computation: No(OUTSIDE),
+        fusion: No(OUTSIDE),
+        gradient: No("eager mode has none either: it is what inference makes of `addmm`"),
+        guard: No(STAYS),
+        accuracy: Has(sums().adding(0).in_any_order()),
+        semantics: No(AS_DECLARED),
+        python: Has(TORCH),
+        operands: Has(GENERATED.called(&["3 2x4 4x3 float:0.5 float:1.5 no", "2x3 2x4 4x3 int:1 int:1 yes"])
+            .hinted(&[of("mat1").rank(2), of("mat2").rank(2)])),
+    },
 ];
