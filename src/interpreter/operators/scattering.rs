@@ -23,6 +23,7 @@ pub const ROWS: &[Row] = &[
     ("aten::scatter_reduce", scatter),
     ("aten::take", take),
     ("aten::take_along_dim", take_along_dim),
+    ("aten::value_selecting_reduction_backward", value_selecting_reduction_backward),
 ];
 
 fn short(call: &Call<'_>) -> &'static str {
@@ -411,4 +412,40 @@ fn put(call: &Call<'_>) -> Answer {
         combine_at(&mut elements, &writes, combine, true);
         one(like(call, &elements, x.dtype(), x.shape(), &x))
     })
+}
+
+/// `aten::value_selecting_reduction_backward`: zeros, but for the gradient of each row at the
+/// position that a maximum, minimum or median selected.
+fn value_selecting_reduction_backward(call: &Call<'_>) -> Answer {
+    let (mut grad, mut index) = (call.tensor("grad")?, call.tensor("indices")?);
+    let sizes = call.ints("sizes")?;
+    let dim = wrap(call.int("dim")?, sizes.len())?;
+    if !call.bool("keepdim")? && !sizes.is_empty() {
+        if dim > grad.rank().min(index.rank()) {
+            return Err(index_error(format!("Dimension out of range for {:?}: {dim}", grad.shape())));
+        }
+        (grad, index) = (grad.unsqueeze(dim), index.unsqueeze(dim));
+    }
+    let whole = like(call, &vec![0i64; layout::numel(&sizes)], DType::Long, &sizes, &grad);
+    let (whole, index) = (dimensioned(&whole), dimensioned(&index));
+    let grad = dimensioned(&grad);
+    if index.rank() != grad.rank() || (0..index.rank()).any(|i| index.size(i) > grad.size(i)) {
+        let (index, grad) = (index.shape(), grad.shape());
+        return Err(Stop::raised(format!("Expected index {index:?} to be no larger size than src {grad:?}")));
+    }
+    let numbers = check_index(call, &whole, &index, dim)?;
+    let places = places_along(&whole, &index, &numbers, dim);
+    let grad = grad_at(&grad, index.shape());
+    by_kind!(grad.dtype(), W => {
+        let mut elements = vec![W::default(); layout::numel(&sizes)];
+        for (place, value) in places.into_iter().zip(grad.read::<W>()) {
+            elements[place] = value;
+        }
+        one(like(call, &elements, grad.dtype(), &sizes, &grad))
+    })
+}
+
+/// The first elements of each dimension.
+fn grad_at(grad: &Tensor, shape: &[i64]) -> Tensor {
+    (0..shape.len()).fold(grad.clone(), |part, dim| part.narrow(dim, 0, shape[dim], 1))
 }

@@ -659,4 +659,24 @@ pub(super) const ROWS: &[Row] = &[
         python: Has(TORCH),
         operands: Has(GENERATED),
     },
+    Row {
+        kind: "aten::value_selecting_reduction_backward",
+        shape: Has(&[sized(S::Listed("sizes"), E::Same)]),
+        computation: No(OUTSIDE),
+        fusion: No(OUTSIDE),
+        gradient: Has(&[("+2", "
+                grad grad = if if keepdim { -> True } else { -> len(sizes) == 0 } { -> gather(g, dim, indices) } else {
+                    -> squeeze(gather(g, dim, unsqueeze(indices, dim)), dim)
+                }
+            ")]),
+        guard: No(STAYS),
+        accuracy: Has(exact()),
+        semantics: No(AS_DECLARED),
+        python: Has(TORCH),
+        operands: Has(GENERATED.called(&[
+            "2 int:1 long:2 ints:[2,3] no",
+            "1x3 int:-2 long:1x3 ints:[2,3] yes",
+            "scalar int:0 zeros: ints:[] no",
+        ]).shaped(&["3x1 int:-1 long:3x1 ints:[3,4] yes"]).hinted(&[of("indices").integers()])),
+    },
 ];
