@@ -35,6 +35,7 @@ pub const ROWS: &[Row] = &[
     ("aten::nll_loss_forward", nll_loss_forward),
     ("aten::nll_loss2d_forward", nll_loss_forward),
     ("aten::cross_entropy_loss", cross_entropy_loss),
+    ("aten::multilabel_margin_loss_forward", multilabel_margin_loss_forward),
 ];
 
 /// One number, or one per loss.
@@ -278,9 +279,15 @@ fn multi_margin_loss(call: &Call) -> Answer {
 }
 
 fn multilabel_margin_loss(call: &Call) -> Answer {
+    let loss = multilabel_margin_loss_forward(call)?;
+    Ok(loss.into_iter().take(1).collect())
+}
+
+/// `aten::multilabel_margin_loss_forward`: the loss, and which classes are targets.
+fn multilabel_margin_loss_forward(call: &Call) -> Answer {
     let (x, rows, targets) = examples(call)?;
     check(targets.len() == rows.elements.len() && rows.len > 0, || "inconsistent target size".to_owned())?;
-    let mut losses = Vec::new();
+    let (mut losses, mut are_targets) = (Vec::new(), Vec::new());
     for (row, targets) in rows.iter().zip(targets.chunks(rows.len.max(1))) {
         let mut right = Vec::new();
         for &target in targets.iter().take_while(|&&target| target >= 0) {
@@ -290,8 +297,10 @@ fn multilabel_margin_loss(call: &Call) -> Answer {
         let pairs = right.iter().flat_map(|&r| (0..row.len()).filter(wrong).map(move |i| (r, i)));
         let loss: f64 = pairs.map(|(r, i)| clamp_low(1.0 - row[r] + row[i])).sum();
         losses.push(loss / row.len() as f64);
+        are_targets.extend((0..row.len()).map(|i| f64::from(u8::from(right.contains(&i)))));
     }
-    one(reduce(call, like(call, &losses, x.dtype(), &rows.outer, &x))?)
+    let loss = reduce(call, like(call, &losses, x.dtype(), &rows.outer, &x))?;
+    several([loss, like(call, &are_targets, x.dtype(), call.tensor("target")?.shape(), &x)])
 }
 
 fn in_range(target: i64, classes: usize) -> Result<usize, Stop> {

@@ -542,9 +542,10 @@ pub(super) const ROWS: &[Row] = &[
         computation: No(OUTSIDE),
         fusion: No(OUTSIDE),
         gradient: Has(&[
+            ("+1.3 +2", "grad self = AD_multilabel_backward(g, self, target, reduction)"),
             // Each of the other classes may violate the margin to each of the target classes, which
             // are listed before the first negative index.
-            ("+1.3 +2", "
+            ("def AD_multilabel_backward(grad, self, target, reduction: int)  1.3 2", "
                 classes = size(self)[-1]
                 rows = reshape(self, [-1, classes])
                 places = reshape(target, [-1, classes])
@@ -553,9 +554,9 @@ pub(super) const ROWS: &[Row] = &[
                 others = type_as(scatter_add(zeros_like(rows), 1, right, counted) == 0, rows)
                 excess = unsqueeze(rows, 1) - unsqueeze(gather(rows, 1, right), 2) + 1
                 each = type_as(excess > 0, rows) * unsqueeze(counted, 2) * unsqueeze(others, 1)
-                share = if reduction == 0 { -> reshape(g, [-1, 1]) } else if reduction == 1 { -> g / size(rows)[0] } else { -> g }
+                share = if reduction == 0 { -> reshape(grad, [-1, 1]) } else if reduction == 1 { -> grad / size(rows)[0] } else { -> grad }
                 found = scatter_add(sum(each, [1]), 1, right, -sum(each, [2]))
-                grad self = reshape(found * share / classes, size(self))
+                -> reshape(found * share / classes, size(self))
             "),
         ]),
         guard: No(STAYS),
@@ -854,5 +855,21 @@ pub(super) const ROWS: &[Row] = &[
             "4x3 1x3 4x1 float:0.5 float:1.5 float:0. yes int:2",
             "3 3 3 float:1. float:1. float:0.001 yes int:1",
         ])),
+    },
+    Row {
+        kind: "aten::multilabel_margin_loss_forward",
+        shape: Has(&[sized(S::Each(&[S::RowLoss, S::Of("target")]), E::Same)]),
+        computation: No(OUTSIDE),
+        fusion: No(OUTSIDE),
+        gradient: Has(&[("+1.3 +2", "
+                grad self = if prim::AutogradAnyNonZero(g0) {
+                    -> AD_multilabel_backward(g0, self, target, reduction)
+                } else { -> zeros_like(self) }
+            ")]),
+        guard: No(STAYS),
+        accuracy: Has(units(2.0)),
+        semantics: No(AS_DECLARED),
+        python: Has(TORCH),
+        operands: Has(GENERATED.called(&["4x3 long:4x3 int:0", "4x3 long:4x3 int:1", "3 long:3 int:2"])),
     },
 ];
