@@ -420,6 +420,10 @@ fn value_selecting_reduction_backward(call: &Call<'_>) -> Answer {
     let (mut grad, mut index) = (call.tensor("grad")?, call.tensor("indices")?);
     let sizes = call.ints("sizes")?;
     let dim = wrap(call.int("dim")?, sizes.len())?;
+    if let Some(size) = sizes.iter().find(|&&size| size < 0) {
+        return Err(Stop::raised(format!("Trying to create tensor with negative dimension {size}: {sizes:?}")));
+    }
+    layout::checked(&sizes)?;
     if !call.bool("keepdim")? && !sizes.is_empty() {
         if dim > grad.rank().min(index.rank()) {
             return Err(index_error(format!("Dimension out of range for {:?}: {dim}", grad.shape())));
