@@ -320,6 +320,8 @@ fn overload(word: &'static str) -> Key {
 mod tests {
     use super::*;
     use crate::ops;
+    use crate::ops::rows::Row;
+    use std::collections::BTreeSet;
 
     #[test]
     fn a_function_has_one_body_in_each_release() {
@@ -374,6 +376,32 @@ mod tests {
         }
         for function in ALL.functions.values().flatten() {
             assert!(!function.eras.is_empty() && !function.body().results.is_empty(), "{:?}", function.formals);
+        }
+    }
+    /// The rows whose gradients call a function, directly or through functions of the table.
+    fn callers(name: &str, functions: &[&'static str]) -> BTreeSet<&'static str> {
+        let mut names = vec![name];
+        let mut seen = 0;
+        while seen < names.len() {
+            let call = format!("{}(", names[seen]);
+            let through =
+                functions.iter().filter(|text| text.contains(&call)).filter_map(|text| text.split('(').next());
+            let new: Vec<&str> = through.filter(|name| !names.contains(name)).collect();
+            names.extend(new);
+            seen += 1;
+        }
+        let calls = |text: &str| names.iter().any(|name| text.contains(&format!("{name}(")));
+        let gradients = |row: &Row| row.gradient.known().unwrap_or_default();
+        rows().filter(|row| gradients(row).iter().any(|(_, text)| calls(text))).map(|row| row.kind).collect()
+    }
+
+    #[test]
+    fn functions_apart_from_rows_are_called_by_several_gradients() {
+        let functions: Vec<&str> = TABLE.split("\ndef ").skip(1).collect();
+        for text in &functions {
+            let name = text.split('(').next().unwrap_or_default();
+            let kinds = callers(name, &functions);
+            assert!(kinds.len() > 1, "{name} is called by the gradients of {kinds:?} only: it belongs in a row");
         }
     }
 }

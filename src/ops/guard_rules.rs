@@ -93,7 +93,13 @@ impl GuardRow {
         GuardRow { outputs_recorded, ..self }
     }
 
-    fn profiled(&self, overload: &str) -> Profiled {
+    /// The condition under which a guard after it is redundant, from 1.5 on.
+    #[cfg(test)]
+    pub(super) fn settled(&self) -> Option<Settled> {
+        self.settled
+    }
+
+    pub(super) fn profiled(&self, overload: &str) -> Profiled {
         let names = |all: &[&str]| all.contains(&overload);
         let both = names(self.recorded);
         Profiled { operands: both || names(self.operands_recorded), outputs: both || names(self.outputs_recorded) }

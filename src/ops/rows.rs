@@ -20,6 +20,9 @@
 //! row have their effects in [`super::rules`] and [`super::touches`]; the behaviour of earlier
 //! releases concerns few operators, and is a table of its own, [`super::release_rules`].
 //!
+//! What PyTorch says of its operators is in `observed.txt`; a row that says otherwise, or lacks a
+//! fact that was observed, fails a test of this module.
+//!
 //! A kernel of the interpreter is no fact of a row: it is written independently, so that tests
 //! compare two implementations.
 
@@ -41,6 +44,8 @@ mod layer_rows;
 mod loss_rows;
 mod matrix_rows;
 mod norm_rows;
+#[cfg(test)]
+mod observed_facts;
 mod ordering_rows;
 mod part_rows;
 mod pool_rows;
@@ -64,7 +69,7 @@ use super::rules::Rule;
 use super::shape_rules::ShapeRow;
 use crate::symbol::Symbol;
 use crate::tensor::DType;
-pub use checking::{FIELDS, blanked, complaints};
+pub use checking::{FIELDS, complaints, without};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::LazyLock;
 
@@ -119,6 +124,9 @@ pub struct Accuracy {
     pub in_any_order: bool,
     /// Whether it sums squares of its first operand, which may overflow.
     pub squares: bool,
+    /// Whether elements of results are elements of operands, rearranged, picked by position or
+    /// converted.
+    pub moves: bool,
 }
 
 /// The size of an error.

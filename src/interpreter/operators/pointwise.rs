@@ -888,15 +888,13 @@ pub fn erfinv(y: f64) -> f64 {
 /// one of them has no dimensions.
 fn shift_right_arithmetic(call: &Call<'_>) -> Answer {
     let (a, b) = (call.tensor("self")?, call.tensor("other")?);
-    if a.dtype() != b.dtype() {
-        let (found, expected) = (b.dtype().python_name(), a.dtype().python_name());
-        return Err(Stop::raised(format!("Tensor with dtype {found} is not the expected dtype of {expected}!")));
+    let (of_a, of_b) = (a.dtype().python_name(), b.dtype().python_name());
+    if of_a != of_b {
+        return Err(Stop::raised(format!("Tensor with dtype {of_b} is not the expected dtype of {of_a}!")));
     }
-    if a.rank() > 0 && b.rank() > 0 && a.shape() != b.shape() {
-        let (found, expected) = (b.shape(), a.shape());
-        return Err(Stop::raised(format!(
-            "Shape torch.Size({found:?}) is not the expected shape torch.Size({expected:?})!"
-        )));
+    let (sizes, others) = (a.shape(), b.shape());
+    if sizes != others && a.rank() > 0 && b.rank() > 0 {
+        return Err(Stop::raised(format!("Shape torch.Size({others:?}) is not the expected shape {sizes:?}!")));
     }
     shift(call, false)
 }

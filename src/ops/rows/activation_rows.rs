@@ -376,7 +376,7 @@ pub(super) const ROWS: &[Row] = &[
         kind: "aten::rrelu",
         shape: Has(&[sized(S::Like, E::Same).reported_as(RANK)]),
         computation: No(UNFUSED),
-        fusion: No(UNFUSED),
+        fusion: Has(&[unfused(PLAIN, UNFUSED)]),
         gradient: Has(&[
             // The random slopes are the ratio of the result to the operand.
             ("+1.3 +2", "

@@ -191,7 +191,7 @@ pub(super) const ROWS: &[Row] = &[
         kind: "aten::true_divide",
         shape: Has(&[sized(S::Broadcast, E::Angle).reported_as(RUN).alone(SIZES)]),
         computation: Has(Formulas(&[floats(FloatPromoted(2), "a / b").factors(1)])),
-        fusion: No(UNFUSED),
+        fusion: Has(&[unfused(BOTH, UNFUSED)]),
         gradient: Has(&[
             (".Tensor +2 halves", "
                 keep self_size, other_size = sizes(self, other, result)
@@ -613,7 +613,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(GENERATED),
     },
     Row {
@@ -703,7 +703,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(GENERATED),
     },
     Row {
@@ -764,7 +764,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(drawn(&["to"])),
     },
     Row {

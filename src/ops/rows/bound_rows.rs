@@ -283,7 +283,7 @@ pub(super) const ROWS: &[Row] = &[
         kind: "aten::clip",
         shape: Has(&[sized(S::Broadcast, E::Settled)]),
         computation: No(UNFUSED),
-        fusion: No(UNFUSED),
+        fusion: Has(&[unfused(&["", "Tensor"], UNFUSED)]),
         gradient: Has(&[
             ("+2 until=2.14", "
                 above = if __is__(min, None) { -> g } else { low = prim::unchecked_cast(min) -> masked_fill(g, (self >= low) == 0, 0) }

@@ -1,14 +1,17 @@
 //! Checks of rows: what is blank, and what contradicts the schemas or another fact.
 
 use super::Fact::{Has, No};
-use super::{Computation, Fact, Operands, Rank, Row};
+use super::vocabulary::INTEGRAL;
+use super::{Computation, Error, Fact, Operands, Rank, Row};
 use crate::ops::gradient_table::FUNCTION;
 use crate::ops::gradient_table::notation::{self, Role};
 use crate::ops::operator;
 use crate::ops::rules::{AliasRule, DECLARED};
 use crate::ops::schema::Schema;
+use crate::ops::shape_rules::Element;
 use crate::symbol::Symbol;
 use crate::types::era::Era;
+use crate::types::{Type, TypeKind};
 
 /// The facts of a row, by the names of their fields.
 pub const FIELDS: [&str; 9] =
@@ -17,19 +20,20 @@ pub const FIELDS: [&str; 9] =
 /// A shorter text is no reason.
 const SHORTEST_REASON: usize = 10;
 
-/// The row without one of its facts, as if its field had not been written.
-pub fn blanked(row: &Row, field: &str) -> Row {
+/// The row without one of its facts, for a reason: an empty one, as if its field had not been
+/// written.
+pub fn without(row: &Row, field: &str, reason: &'static str) -> Row {
     let mut row = *row;
     match field {
-        "shape" => row.shape = No(""),
-        "computation" => row.computation = No(""),
-        "fusion" => row.fusion = No(""),
-        "gradient" => row.gradient = No(""),
-        "guard" => row.guard = No(""),
-        "accuracy" => row.accuracy = No(""),
-        "semantics" => row.semantics = No(""),
-        "python" => row.python = No(""),
-        "operands" => row.operands = No(""),
+        "shape" => row.shape = No(reason),
+        "computation" => row.computation = No(reason),
+        "fusion" => row.fusion = No(reason),
+        "gradient" => row.gradient = No(reason),
+        "guard" => row.guard = No(reason),
+        "accuracy" => row.accuracy = No(reason),
+        "semantics" => row.semantics = No(reason),
+        "python" => row.python = No(reason),
+        "operands" => row.operands = No(reason),
         _ => {}
     }
     row
@@ -49,6 +53,7 @@ pub fn complaints(row: &Row) -> Vec<String> {
         say("kind", "no list of schemas has it".to_owned());
     }
     shape(row, &schemas, &mut say);
+    accuracy(row, &mut say);
     fusion(row, &schemas, &mut say);
     gradient(row, &schemas, &mut say);
     semantics(row, &schemas, &mut say);
@@ -74,15 +79,40 @@ fn reasons(row: &Row) -> [(&'static str, Option<&'static str>); FIELDS.len()] {
     ]
 }
 
+/// Whether a row has a reason in the place of a fact.
+#[cfg(test)]
+pub(super) fn lacks(row: &Row, field: &str) -> bool {
+    reasons(row).iter().any(|(name, reason)| *name == field && reason.is_some())
+}
+
 /// The overloads of a kind in all lists.
 fn schemas(kind: &str) -> Vec<&'static Schema> {
     let operator = operator(Era::V2, Symbol::new(kind));
     operator.schemas.iter().chain(operator.elsewhere()).collect()
 }
 
+fn is_list_of_tensors(ty: Type) -> bool {
+    matches!(ty.kind(), TypeKind::List(element) if element.is_tensor())
+}
+
+/// Operators that make tensors without a rule, and write to none.
+const UNINFERRED: &[&str] =
+    &["aten::_dim_arange", "aten::igamma", "aten::igammac", "aten::special_erfcx", "prim::AutogradZero", "prim::Guard"];
+
 /// Each rule is for some overload, and each overload of 2.15 that makes a tensor has a rule.
 fn shape(row: &Row, schemas: &[&Schema], say: &mut dyn FnMut(&str, String)) {
-    let Has(rules) = row.shape else { return };
+    let makes = |schema: &&Schema| schema.returns.iter().any(|result| result.ty.is_tensor()) && !schema.is_writing();
+    let Has(rules) = row.shape else {
+        let makes_list = |schema: &&Schema| schema.returns.iter().any(|result| is_list_of_tensors(result.ty));
+        let is_written = row.kind.ends_with('_') && !row.kind.ends_with("__");
+        if !is_written
+            && schemas.iter().any(|schema| makes(schema) || makes_list(schema))
+            && !UNINFERRED.contains(&row.kind)
+        {
+            say("shape", "it makes a tensor, and nothing infers its type".to_owned());
+        }
+        return;
+    };
     if rules.is_empty() {
         say("shape", "there is no rule".to_owned());
     }
@@ -91,7 +121,6 @@ fn shape(row: &Row, schemas: &[&Schema], say: &mut dyn FnMut(&str, String)) {
             say("shape", format!("no overload has the formal `{formal}`"));
         }
     }
-    let makes = |schema: &&Schema| schema.returns.iter().any(|result| result.ty.is_tensor()) && !schema.is_writing();
     // No graph has dimensions with names, or Python's `einsum` of tensors and lists in turn.
     let is_named = |schema: &&Schema| schema.vararg || schema.overload.contains("Dimname");
     let newest = operator(Era::V2, Symbol::new(row.kind)).schemas.iter();
@@ -99,6 +128,21 @@ fn shape(row: &Row, schemas: &[&Schema], say: &mut dyn FnMut(&str, String)) {
         if !rules.iter().any(|rule| rule.formal().is_none_or(|name| schema.formal(name).is_some())) {
             say("shape", format!("there is no rule for `{}.{}`", schema.kind, schema.overload));
         }
+    }
+}
+
+/// Each operator errs by something, or by nothing: results that are no floating point numbers are
+/// exact.
+fn accuracy(row: &Row, say: &mut dyn FnMut(&str, String)) {
+    let Has(accuracy) = row.accuracy else {
+        return say("accuracy", "error budgets need to know how much it errs".to_owned());
+    };
+    let is_no_float = |element| matches!(element, Element::Bool | Element::Flag | Element::Long | Element::Places);
+    let rules = row.shape.known().unwrap_or_default();
+    let is_float = rules.iter().any(|rule| !is_no_float(rule.element)) && !matches!(row.gradient, No(INTEGRAL));
+    let is_for_integers = !row.formulas().is_empty() && row.formulas().iter().all(|formula| formula.float.is_empty());
+    if (!is_float && !rules.is_empty() || is_for_integers) && accuracy.error != Error::Exact {
+        say("accuracy", "its results are no floating point numbers, and so exact".to_owned());
     }
 }
 
@@ -114,6 +158,13 @@ fn fusion(row: &Row, schemas: &[&Schema], say: &mut dyn FnMut(&str, String)) {
         if fused.untaken.is_none() && !computed && row.kind != RANDOM {
             say("computation", "a fuser level takes it, and there is neither formula nor recipe".to_owned());
         }
+    }
+    let named = |reduces: bool| row.fusion.known().unwrap_or_default().iter().any(|fused| fused.reduces == reduces);
+    if !row.recipes().is_empty() && !named(true) {
+        say("fusion", "it has a recipe, and no fuser level takes it".to_owned());
+    }
+    if !row.formulas().is_empty() && !named(false) {
+        say("fusion", "it has a formula, and nothing says which fuser level takes it, or why none".to_owned());
     }
     if let Has(Computation::Formulas([]) | Computation::Recipes([])) = row.computation {
         say("computation", "there is neither formula nor recipe".to_owned());
@@ -169,7 +220,9 @@ fn semantics(row: &Row, schemas: &[&Schema], say: &mut dyn FnMut(&str, String)) 
 
 /// What is fused is drawn in random groups, with a letter for each operand.
 fn operands(row: &Row, schemas: &[&Schema], say: &mut dyn FnMut(&str, String)) {
-    let Has(operands) = row.operands else { return };
+    let Has(operands) = row.operands else {
+        return say("operands", "tests need to know how it is called".to_owned());
+    };
     hints(&operands, schemas, say);
     let is_fused = row.fusion.known().unwrap_or_default().iter().any(|fused| fused.untaken.is_none());
     if is_fused && operands.drawn.is_empty() && operands.undrawn.len() < SHORTEST_REASON {
@@ -227,7 +280,7 @@ mod tests {
     fn a_row_without_any_one_fact_is_reported_by_its_name() {
         for row in rows() {
             for field in FIELDS {
-                let found = complaints(&blanked(row, field));
+                let found = complaints(&without(row, field, ""));
                 let names = |line: &String| line.starts_with(&format!("{}: {field}: ", row.kind));
                 assert!(found.iter().any(names), "{} without {field}: {found:?}", row.kind);
             }

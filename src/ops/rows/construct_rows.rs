@@ -27,7 +27,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: Has(redundant(Settled::BySizes).recorded(PLAIN)),
         accuracy: Has(sums().in_any_order()),
         semantics: Has(DECLARED.alias(A::MayReturn(0))),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(GENERATED),
     },
     Row {
@@ -49,7 +49,7 @@ pub(super) const ROWS: &[Row] = &[
         fusion: No(OUTSIDE),
         gradient: No(NO_FORMULA),
         guard: No(STAYS),
-        accuracy: Has(exact()),
+        accuracy: Has(moved()),
         semantics: Has(DECLARED.resizes(Resizes::SoPyTorchThinks)),
         python: No(METHOD),
         operands: Has(GENERATED),
@@ -63,7 +63,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: Has(kept().operands_recorded(PLAIN)),
         accuracy: Has(units(2.0)),
         semantics: Has(DECLARED.total()),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(GENERATED),
     },
     Row {
@@ -99,7 +99,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: Has(kept().operands_recorded(&["", "int"])),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(GENERATED),
     },
     Row {
@@ -111,7 +111,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: Has(DECLARED.alias(A::MayReturn(0))),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(GENERATED),
     },
     Row {

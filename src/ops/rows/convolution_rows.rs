@@ -114,7 +114,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: Has(kept().recorded(PLAIN)),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(GENERATED.called(&[
             "2x2x4x5 3x2x3x2 ints:[3,2] 3 ints:[1,1] ints:[0,0]",
             "1x2x5x5 4x2x2x2 ints:[2,2] none ints:[2,1] ints:[1,0]",
@@ -339,7 +339,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(GENERATED.called(&[
             "2x3x2x3 2x2x4x5 3x2x3x3 none ints:[1,1] ints:[0,0] ints:[1,1] no ints:[0,0] int:1 mask",
         ])),
@@ -363,7 +363,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(GENERATED.called(&[
             "2x3x2x3 2x2x4x5 3x2x3x3 ints:[1,1] ints:[0,0] ints:[1,1] no ints:[0,0] int:1 mask",
         ])),
@@ -377,7 +377,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(GENERATED.shaped(&[
             "2x2x4x5 3x2x3x2 3 ints:[1,1] ints:[0,0] ints:[1,1] no ints:[0,0] int:1",
             "1x2x3x3 2x3x2x2 3 ints:[2,1] ints:[0,0] ints:[1,1] yes ints:[1,0] int:1",

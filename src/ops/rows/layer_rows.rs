@@ -54,7 +54,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(GENERATED),
     },
     Row {
@@ -298,7 +298,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(GENERATED),
     },
     Row {
@@ -316,7 +316,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(GENERATED),
     },
     Row {
@@ -369,7 +369,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(GENERATED),
     },
     Row {

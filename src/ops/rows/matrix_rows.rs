@@ -76,7 +76,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(GENERATED),
     },
     Row {
@@ -88,7 +88,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(GENERATED.called(&["2x2", "2x3x3"])),
     },
     Row {
@@ -100,7 +100,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(GENERATED.called(&["2x2", "2x3x3"])),
     },
     Row {
@@ -112,7 +112,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(GENERATED.called(&["2x2 int:3", "3x3 int:-1"])),
     },
     Row {
@@ -124,7 +124,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: No(STAYS),
         accuracy: Has(exact()),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(GENERATED),
     },
     Row {
@@ -136,7 +136,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(GENERATED.called(&["2x2", "2x3x3"])),
     },
     Row {
@@ -161,7 +161,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(GENERATED.called(&[
             "2x2 2x3 yes",
             "2x2 2 yes",
@@ -184,7 +184,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(GENERATED.called(&[
             "2x2 2x3 yes yes no",
             "2x3x3 3x2 no yes no",

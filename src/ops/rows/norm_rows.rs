@@ -221,7 +221,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(GENERATED),
     },
     Row {
@@ -233,7 +233,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(GENERATED),
     },
     Row {
@@ -340,7 +340,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: No(STAYS),
         accuracy: Has(units(2.0).subtracting()),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(GENERATED.undrawn(REDUCTIONS)),
     },
     Row {

@@ -32,7 +32,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(GENERATED.called(&["1x2x2x3 1x2x4x5"])),
     },
     Row {
@@ -59,7 +59,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(GENERATED.called(&["1x2x2x2x3 1x2x4x4x3"])),
     },
     Row {
@@ -149,7 +149,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(GENERATED.shaped(&["1x2x2x2 1x2x4x4 zeros:1x2x2x2"])),
     },
     Row {
@@ -173,7 +173,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(GENERATED.shaped(&["1x2x2x2x1 1x2x4x4x2 zeros:1x2x2x2x1"])),
     },
     Row {
@@ -216,7 +216,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(GENERATED.called(&[
             "2x3x2x2 2x3x4x4 ints:[2,2] ints:[2,2] ints:[0,0] no yes none",
             "1x1x2x3 1x1x4x5 ints:[3,2] ints:[2,2] ints:[1,1] no no none",
@@ -243,7 +243,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(GENERATED.called(&[
             "1x2x2x2x2 1x2x4x4x4 ints:[2,2,2] ints:[2,2,2] ints:[0,0,0] no yes none",
         ])),
@@ -338,7 +338,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(GENERATED.called(&[
             "2x3x2x2 2x3x4x4 ints:[2,2] ints:[2,2] ints:[0,0] ints:[1,1] no long:2x3x2x2",
         ])),
@@ -379,7 +379,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(GENERATED.called(&[
             "1x2x2x2x2 1x2x4x4x4 ints:[2,2,2] ints:[2,2,2] ints:[0,0,0] ints:[1,1,1] no long:1x2x2x2x2",
         ])),

@@ -32,7 +32,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(GENERATED.called(&[
             "4x3 2x3 float:2. none",
             "2x4x3 2x2x3 float:3. none",
@@ -51,7 +51,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(GENERATED),
     },
     Row {
@@ -336,7 +336,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(GENERATED),
     },
     Row {
@@ -351,7 +351,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(GENERATED.called(&["2x3 int:4"])),
     },
     Row {

@@ -23,7 +23,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(GENERATED),
     },
     Row {
@@ -35,7 +35,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(GENERATED),
     },
     Row {
@@ -47,7 +47,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(GENERATED),
     },
     Row {
@@ -59,7 +59,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(GENERATED),
     },
     Row {
@@ -122,7 +122,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(GENERATED.called(&["1x2x6 ints:[6] ints:[1,2,4] none"])),
     },
     Row {
@@ -149,7 +149,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(GENERATED.called(&["1x2x5x6 ints:[5,6] ints:[1,2,3,4] none none"])),
     },
     Row {
@@ -162,7 +162,7 @@ pub(super) const ROWS: &[Row] = &[
             (".vec +2", "grad input = _upsample_nearest_exact3d_backward(g, AD_image_size(g), size(input), AD_scale(scale_factors, 0), AD_scale(scale_factors, 1), AD_scale(scale_factors, 2))"),
         ]),
         guard: No(STAYS),
-        accuracy: Has(units(2.0)),
+        accuracy: Has(moved()),
         semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED.called(&[
@@ -179,7 +179,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(GENERATED.called(&["1x1x3x4x3 ints:[3,4,3] ints:[1,1,2,3,2] none none none"])),
     },
     Row {
@@ -279,7 +279,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(GENERATED.shaped(&["1x2x3x2 1x2x4x3 1x3x2x2 int:0 int:0 no bools:[1,1]"])),
     },
     Row {
@@ -316,7 +316,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(GENERATED.shaped(&["1x2x2x2x1 1x2x3x2x3 1x2x2x1x3 int:0 int:0 no bools:[1,0]"])),
     },
     Row {
@@ -354,7 +354,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(GENERATED.called(&[
             "1x2x5x6 ints:[5,6] ints:[1,2,3,4] no",
             "1x2x5x6 ints:[5,6] ints:[1,2,3,4] no none none",
@@ -398,7 +398,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(GENERATED.called(&[
             "1x2x5x6 ints:[5,6] ints:[1,2,3,4] no",
             "1x2x5x6 ints:[5,6] ints:[1,2,3,4] no none none",
@@ -442,7 +442,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(GENERATED.called(&[
             "1x2x6 ints:[6] ints:[1,2,4] no",
             "1x2x6 ints:[6] ints:[1,2,4] no none",
@@ -479,7 +479,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(GENERATED.called(&["1x2x6 ints:[6] ints:[1,2,4]", "1x2x6 ints:[6] ints:[1,2,4] none"])),
     },
     Row {
@@ -517,7 +517,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(GENERATED.called(&[
             "1x2x5x6 ints:[5,6] ints:[1,2,3,4]",
             "1x2x5x6 ints:[5,6] ints:[1,2,3,4] none none",
@@ -537,7 +537,7 @@ pub(super) const ROWS: &[Row] = &[
             ("+1.3", "grad self = upsample_nearest3d_backward(g, output_size, size(self))"),
         ]),
         guard: No(STAYS),
-        accuracy: Has(units(2.0)),
+        accuracy: Has(moved()),
         semantics: No(AS_DECLARED),
         python: Has(TORCH),
         operands: Has(GENERATED.called(&[
@@ -558,7 +558,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(GENERATED.called(&[
             "1x1x3x4x3 ints:[3,4,3] ints:[1,1,2,3,2]",
             "1x1x3x4x3 ints:[3,4,3] ints:[1,1,2,3,2] none none none",
@@ -602,7 +602,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(GENERATED.called(&[
             "1x1x3x4x3 ints:[3,4,3] ints:[1,1,2,3,2] no",
             "1x1x3x4x3 ints:[3,4,3] ints:[1,1,2,3,2] no none none none",

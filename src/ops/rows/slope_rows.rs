@@ -19,7 +19,7 @@ pub(super) const ROWS: &[Row] = &[
         kind: "aten::tanh_backward",
         shape: Has(&[sized(S::Broadcast, E::Settled)]),
         computation: Has(Formulas(&[floats(Promoted(2), "a * (1 - b * b)")])),
-        fusion: No(UNFUSED),
+        fusion: Has(&[unfused(PLAIN, UNFUSED)]),
         gradient: Has(&[("+1.3 +2", "
                 grad grad_output = _grad_sum_to_size(tanh_backward(g, output), size(grad_output))
                 grad output = _grad_sum_to_size(g * (grad_output * output * -2), size(output))
@@ -27,14 +27,14 @@ pub(super) const ROWS: &[Row] = &[
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(GENERATED),
     },
     Row {
         kind: "aten::sigmoid_backward",
         shape: Has(&[sized(S::Broadcast, E::Settled)]),
         computation: Has(Formulas(&[floats(Promoted(2), "a * (1 - b) * b")])),
-        fusion: No(UNFUSED),
+        fusion: Has(&[unfused(PLAIN, UNFUSED)]),
         gradient: Has(&[("+1.3 +2", "
                 grad grad_output = _grad_sum_to_size(sigmoid_backward(g, output), size(grad_output))
                 grad output = _grad_sum_to_size(g * (grad_output * (1 - 2 * output)), size(output))
@@ -42,7 +42,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(GENERATED),
     },
     Row {
@@ -54,7 +54,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(drawn(&["t=n"])),
     },
     Row {
@@ -66,7 +66,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(drawn(&["r=nn"])),
     },
     Row {
@@ -82,7 +82,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(drawn(&["r=nf"])),
     },
     Row {
@@ -113,7 +113,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(GENERATED.undrawn("its operands have no letters").called(&[
             "2x3 float:1.5 float:0.5 float:2. no 2x3",
             "2x3 float:1.5 float:2. float:0.5 yes 2x3",
@@ -128,7 +128,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(drawn(&["r=n"])),
     },
     Row {
@@ -140,7 +140,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(drawn(&["r=n"])),
     },
     Row {
@@ -152,7 +152,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(drawn(&["r="])),
     },
     Row {
@@ -188,7 +188,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(GENERATED.undrawn("its operands have no letters").called(&[
             r#"2x3 2x3 text:"none""#,
             r#"2x3 2x3 text:"tanh""#,
@@ -204,7 +204,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(GENERATED),
     },
     Row {
@@ -219,7 +219,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(drawn(&["r="])),
     },
     Row {
@@ -231,7 +231,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(drawn(&["r="])),
     },
     Row {
@@ -243,19 +243,19 @@ pub(super) const ROWS: &[Row] = &[
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(GENERATED.undrawn("its operands have no letters")),
     },
     Row {
         kind: "aten::logit_backward",
         shape: Has(&[sized(S::Broadcast, E::Settled)]),
         computation: No(UNFUSED),
-        fusion: No(UNFUSED),
+        fusion: Has(&[unfused(PLAIN, UNFUSED)]),
         gradient: No(NO_FORMULA),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(GENERATED),
     },
     Row {
@@ -267,7 +267,7 @@ pub(super) const ROWS: &[Row] = &[
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
-        python: Has(TORCH),
+        python: No(UNNAMED),
         operands: Has(GENERATED),
     },
 ];

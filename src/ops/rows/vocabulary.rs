@@ -51,6 +51,8 @@ pub(super) const NO_TENSOR: &str = "its results are not tensors";
 pub(super) const NO_RULE: &str = "no rule infers the sizes of its results yet";
 /// Operators outside of `aten` are no functions of a module.
 pub(super) const NAMESPACE: &str = "programs spell it with its namespace, or as syntax";
+/// No function of `torch` or `torch.nn.functional`.
+pub(super) const UNNAMED: &str = "neither `torch` nor `torch.nn.functional` has a function of this name";
 /// Spelled `x.add_(y)`.
 pub(super) const METHOD: &str = "programs spell it as a method of a tensor";
 
@@ -58,7 +60,12 @@ pub(super) const METHOD: &str = "programs spell it as a method of a tensor";
 
 /// It moves, selects or compares.
 pub(super) const fn exact() -> Accuracy {
-    Accuracy { error: Error::Exact, addend: None, subtracts: false, in_any_order: false, squares: false }
+    Accuracy { error: Error::Exact, addend: None, subtracts: false, in_any_order: false, squares: false, moves: false }
+}
+
+/// It moves elements.
+pub(super) const fn moved() -> Accuracy {
+    exact().moving()
 }
 
 /// It errs by so many units in the last place.
@@ -85,6 +92,11 @@ impl Accuracy {
     /// It sums in an unspecified order.
     pub(super) const fn in_any_order(self) -> Accuracy {
         Accuracy { in_any_order: true, ..self }
+    }
+
+    /// It moves elements, and may round them to another type.
+    pub(super) const fn moving(self) -> Accuracy {
+        Accuracy { moves: true, ..self }
     }
 
     /// It sums squares.

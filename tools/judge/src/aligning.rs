@@ -13,6 +13,7 @@
 //! first of them, whose operands all have partners, is named. Nodes that only rearrange or convert
 //! count as their operands do: one graph may transpose a weight that the other does not.
 
+use crate::budget::accuracy;
 use crate::showing::{Outcome, Settings};
 use crate::verdict::fitting;
 use jitopt_core::interpreter::{IValue, Outs, Stop, Watch, shown_values};
@@ -27,40 +28,6 @@ use std::collections::HashMap;
 const MOST_RECORDED: usize = 1 << 26;
 /// Numbers of operands that are shown.
 const MOST_SHOWN: usize = 8;
-
-/// Operators that rearrange, pick or convert what they are given.
-const MOVES: &[&str] = &[
-    "aten::view",
-    "aten::_unsafe_view",
-    "aten::reshape",
-    "aten::flatten",
-    "aten::unflatten",
-    "aten::transpose",
-    "aten::t",
-    "aten::permute",
-    "aten::unsqueeze",
-    "aten::squeeze",
-    "aten::expand",
-    "aten::expand_as",
-    "aten::contiguous",
-    "aten::clone",
-    "aten::detach",
-    "aten::alias",
-    "aten::to",
-    "aten::_to_copy",
-    "aten::select",
-    "aten::slice",
-    "aten::chunk",
-    "aten::split",
-    "aten::split_with_sizes",
-    "aten::unbind",
-    "aten::narrow",
-    "aten::movedim",
-    "aten::numpy_T",
-    "aten::cat",
-    "aten::stack",
-    "aten::copy_",
-];
 
 /// The node of a graph at which it parts from another.
 #[derive(Clone, Debug)]
@@ -209,7 +176,7 @@ impl Trace {
         let mut has_partner = vec![false; self.executions.len()];
         for (at, one) in self.executions.iter().enumerate() {
             let computed = !one.results.is_empty();
-            let moves = MOVES.contains(&graph.kind(one.node).as_str());
+            let moves = accuracy(graph.kind(one.node)).moves;
             has_partner[at] = !computed
                 || one.results.iter().all(|numbers| others.has(numbers, part))
                 || moves && !one.makers.is_empty() && one.makers.iter().all(|maker| has_partner[*maker]);

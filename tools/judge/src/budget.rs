@@ -55,7 +55,7 @@ pub fn accuracy(kind: Symbol) -> Accuracy {
     }
     let base = kind.as_str().strip_suffix('_').and_then(|base| rows::accuracy(Symbol::new(base)));
     let error = base.map_or(Error::Units(UNKNOWN), |base| base.error);
-    Accuracy { error, addend: None, subtracts: false, in_any_order: false, squares: false }
+    Accuracy { error, addend: None, subtracts: false, in_any_order: false, squares: false, moves: false }
 }
 
 /// The magnitude of the largest operand that a node adds last.
