@@ -39,6 +39,26 @@ const FATAL: [CUresult; 9] = [
     CUresult::CUDA_ERROR_ASSERT,
 ];
 
+thread_local! {
+    /// The context that is selected on this thread, so that a launch is one call of the driver.
+    /// None after a device was dropped: another one may get the same address.
+    static SELECTED: Cell<CUcontext> = const { Cell::new(std::ptr::null_mut()) };
+}
+
+/// Selects a context on this thread.
+///
+/// # Safety
+/// The context is retained, and dropping its device on this thread forgets it.
+unsafe fn select(context: CUcontext) -> Result<(), DriverError> {
+    // A thread that ends has no variables any more.
+    if SELECTED.try_with(Cell::get).unwrap_or(std::ptr::null_mut()) != context {
+        // SAFETY: the caller guarantees that it is a context.
+        unsafe { result::ctx::set_current(context)? };
+        let _ = SELECTED.try_with(|selected| selected.set(context));
+    }
+    Ok(())
+}
+
 /// Copies to and from a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
@@ -131,8 +151,8 @@ impl Device {
         if let Some(why) = self.failure() {
             return Err(why);
         }
-        // SAFETY: the context is retained until `drop`.
-        self.checked("its context is selected", unsafe { result::ctx::set_current(self.context) })
+        // SAFETY: the context is retained until `drop`, which forgets it.
+        self.checked("its context is selected", unsafe { select(self.context) })
     }
 
     /// Makes the device that of this thread, for a library that uses its stream.
@@ -302,7 +322,7 @@ impl Drop for Device {
         // SAFETY: all of it came from the driver, nothing has been given back yet, and no memory,
         // module or launch is left, since each of them holds this device.
         unsafe {
-            let _ = result::ctx::set_current(self.context);
+            let _ = select(self.context);
             if !self.stream.get().is_null() {
                 let _ = result::stream::synchronize(self.stream.get());
             }
@@ -319,6 +339,8 @@ impl Drop for Device {
             }
             let _ = result::primary_ctx::release(self.number);
         }
+        // At the end of a thread nothing is left to select.
+        let _ = SELECTED.try_with(|selected| selected.set(std::ptr::null_mut()));
     }
 }
 
@@ -472,7 +494,7 @@ impl Drop for Module {
     fn drop(&mut self) {
         // SAFETY: it is loaded. The driver waits for its kernels.
         unsafe {
-            let _ = result::ctx::set_current(self.device.context);
+            let _ = select(self.device.context);
             let _ = result::module::unload(self.module);
         }
     }

@@ -69,7 +69,7 @@ impl<'a> Roof<'a> {
         Ok(Rates { run, device: self.on_device()? })
     }
 
-    /// The better rate of the kernel and of the driver's own copy: neither is always the faster one.
+    /// The better rate of the kernel and of the driver's own copy: neither is always faster.
     fn on_device(&mut self) -> Result<Option<f64>, String> {
         let Some((backend, copy)) = &self.on_device else { return Ok(None) };
         let rate = |work: jitopt_core::runtime::DeviceWork| work.bytes as f64 / work.seconds;
