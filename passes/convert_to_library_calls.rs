@@ -1,4 +1,5 @@
-//! Converts products of matrices to calls of a library: cuBLAS where a GPU runs the graph.
+//! Converts products of matrices to calls, which a backend computes: on the processor with constant
+//! weights packed once, on a GPU with cuBLAS.
 //!
 //! ```text
 //!                                       %y : Tensor = library::Product_0(%x, %w)
@@ -10,7 +11,8 @@
 //!
 //! A call is a section, as a fusion group is: the section says what is computed, a backend that has
 //! a library calls it, and all others run the section. So a call can be read, run anywhere and
-//! validated. Constants go along, so that the section shows the factors of `addmm`.
+//! validated. Numbers go along, so that the section shows the factors of `addmm`; weights are
+//! operands.
 //!
 //! Libraries multiply floating-point elements. Products that types show to be of integers, bools or
 //! complex numbers are not converted, and neither are those without readers. Passes that match
@@ -28,7 +30,7 @@ use jitopt_core::types::Type;
 pub const PASS: PassInfo = PassInfo {
     name: "convert-to-library-calls",
     aliases: &[],
-    summary: "convert products of matrices to library calls, which --backend=cuda runs with cuBLAS",
+    summary: "convert products of matrices to library calls, which --backend=cpu and cuda compute",
     example: "%y : Tensor = aten::mm(%x, %w)  =>  %y : Tensor = library::Product_0(%x, %w)",
     options: &[],
     required: false,
@@ -76,9 +78,14 @@ fn elements_without_library(graph: &Graph, node: Node) -> Option<DType> {
     values.filter_map(|value| shown(graph.ty(value))).find(|dtype| !dtype.is_float())
 }
 
+/// Whether a node is a constant other than a tensor: a weight is an operand of its call.
+fn is_number(graph: &Graph, node: Node) -> bool {
+    graph.kind(node) == prim::CONSTANT && graph.outputs(node).all(|value| graph.ty(value).as_tensor().is_none())
+}
+
 /// Moves a product into the section of a call.
 fn convert(graph: &mut Graph, node: Node) {
-    let mut found = excerpt(graph, &[node], |definer| graph.kind(definer) == prim::CONSTANT);
+    let mut found = excerpt(graph, &[node], |definer| is_number(graph, definer));
     let call = graph.create(library::PRODUCT);
     let params: Vec<Value> = found.section.params(found.section.root()).collect();
     for (operand, param) in found.operands.into_iter().zip(params) {

@@ -41,7 +41,7 @@ pub const PIPELINES: &[NamedPipeline] = &[
         text: "inline,lower-simple-tuples,constant-propagation,constant-pooling,fixpoint(peephole{more},cse,dce),\
                constant-loop-unrolling,shape-analysis{precise},remove-mutation{fixpoint cast},shape-analysis{precise},\
                fold-batch-norm,canonicalize-ops,shape-analysis{precise},constant-propagation,constant-pooling,\
-               fixpoint(peephole{more},cse,dce),fuse{level=2},dce",
+               fixpoint(peephole{more},cse,dce),fuse{level=2},convert-to-library-calls,dce",
     },
     NamedPipeline {
         name: "training",

@@ -15,10 +15,11 @@
 //!   processor that emulates blocks of threads, which get a `device_launch`
 //! - [`cuda_libraries`] finds the driver of GPUs and NVRTC, `cuda_compiler` compiles with NVRTC,
 //!   `cuda_device` is a GPU in use, `cuda_launch` runs launches there, `cuda_clock` times them
+//! - `cpu_products` computes matrix products on the processor, with `kept_weights`
 //! - [`sized_kernels`] are the kernels of a graph whose types have sizes, for predictions
 //! - `launching` distributes a launch over the threads of `thread_pool`
-//! - [`loading`] opens compiled libraries and calls their functions; `unsafe` is there and in
-//!   `cuda_*`, each block with its contract
+//! - [`loading`] opens compiled libraries and calls their functions; `unsafe` is there, in
+//!   `cpu_products` and in `cuda_*`, each block with its contract
 //!
 //! A kernel is identified by its source, and the source by element types and access patterns, never
 //! by sizes: a new shape compiles nothing. Where anything is missing (a compiler, a formula, a
@@ -26,6 +27,7 @@
 
 pub mod backend;
 pub mod caches;
+mod cpu_products;
 mod cuda_blas;
 mod cuda_clock;
 mod cuda_compiler;
@@ -43,6 +45,7 @@ mod emulated_launch;
 mod emulated_test;
 mod engine;
 mod executing;
+mod kept_weights;
 mod launch_plan;
 mod launching;
 mod library_calls;

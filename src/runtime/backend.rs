@@ -766,7 +766,11 @@ impl Backend for CpuBackend {
     ) -> Option<Outs> {
         let ran = match graph.kind(node) {
             prim::FUSION_GROUP => self.run(graph, node, section, operands, env),
-            library::PRODUCT if self.settings.engine == Engine::Device => self.run_product(section, operands, env),
+            library::PRODUCT => match self.settings.engine {
+                Engine::Device => self.run_device_product(section, operands, env),
+                Engine::Compiled => self.run_product((graph, node), section, operands, env),
+                _ => return None,
+            },
             _ => return None,
         };
         match ran {

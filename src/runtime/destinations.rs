@@ -2,7 +2,7 @@
 
 use super::executing::{element, set_element};
 use crate::codegen::arithmetic::Number;
-use crate::tensor::buffer::{Buffer, Wide, with_elements};
+use crate::tensor::buffer::{Buffer, Typed, Wide, with_elements};
 use crate::tensor::{DType, Device, Dims, Tensor};
 use std::ops::Range;
 
@@ -37,6 +37,12 @@ impl Destination {
     pub fn first(&mut self) -> usize {
         let at = self.known.start;
         with_elements!(&mut self.buffer, elements => elements[at..].as_mut_ptr().expose_provenance())
+    }
+
+    /// Its elements, if they are of this type.
+    pub(super) fn elements<T: Typed>(&mut self) -> Option<&mut [T]> {
+        let known = self.known.clone();
+        Some(&mut T::slice_mut(&mut self.buffer)?[known])
     }
 
     /// Writes an element.

@@ -7,7 +7,7 @@
 use crate::interpreter::IValue;
 use crate::ir::{Attribute, Graph, Node, Value};
 use crate::symbol::prim;
-use crate::tensor::{DType, Dims, Tensor};
+use crate::tensor::{DType, Dims, Precision, Tensor};
 
 /// A factor.
 #[derive(Clone, Debug)]
@@ -36,6 +36,8 @@ pub(super) struct Product {
     pub(super) beta: f64,
     /// The sizes of the result, which is contiguous.
     pub(super) shape: Dims,
+    /// Which operand of the call the right factor is.
+    pub(super) right_operand: Option<usize>,
 }
 
 /// Operands of a product.
@@ -45,6 +47,7 @@ struct Operands {
     summand: Option<Tensor>,
     alpha: f64,
     beta: f64,
+    right_operand: Option<usize>,
 }
 
 impl Product {
@@ -85,7 +88,25 @@ impl Product {
             alpha: own.alpha,
             beta: own.beta,
             shape,
+            right_operand: own.right_operand,
         })
+    }
+
+    /// The number of multiplications.
+    pub(super) fn multiplications(&self) -> usize {
+        [self.batches, self.rows, self.columns, self.depth].iter().fold(1, |all, &n| all.saturating_mul(n as usize))
+    }
+
+    /// The same with factors and summand converted to floats.
+    pub(super) fn as_floats(&self) -> Product {
+        let converted = |tensor: &Tensor| tensor.converted(DType::Float, Precision::Typed);
+        Product {
+            dtype: DType::Float,
+            left: Matrix::of(converted(&self.left.tensor)),
+            right: Matrix::of(converted(&self.right.tensor)),
+            summand: self.summand.as_ref().map(converted),
+            ..self.clone()
+        }
     }
 
     /// Whether nothing is to be computed.
@@ -230,6 +251,7 @@ impl Reader<'_> {
             (_, &[a, b]) => (a, b, None, None),
             _ => return Err("the product has other operands than usual".to_owned()),
         };
+        let right_operand = self.place(right);
         let (left, right) = (self.tensor(left)?, self.tensor(right)?);
         let (beta, alpha) = match factors {
             Some((beta, alpha)) => (self.number(beta)?, self.number(alpha)?),
@@ -240,13 +262,16 @@ impl Reader<'_> {
         if !has_library || right.dtype() != dtype || summand.as_ref().is_some_and(|tensor| tensor.dtype() != dtype) {
             return Err(format!("no library multiplies {} by {}", dtype.name(), right.dtype().name()));
         }
-        Ok(Operands { left, right, summand, alpha, beta })
+        Ok(Operands { left, right, summand, alpha, beta, right_operand })
     }
 
     /// The value of a param.
     fn given(&self, value: Value) -> Option<&IValue> {
-        let place = self.section.params(self.section.root()).position(|param| param == value)?;
-        self.operands.get(place)
+        self.operands.get(self.place(value)?)
+    }
+
+    fn place(&self, value: Value) -> Option<usize> {
+        self.section.params(self.section.root()).position(|param| param == value)
     }
 
     fn tensor(&self, value: Value) -> Result<Tensor, String> {

@@ -1,13 +1,26 @@
 //! Matrix products on slices.
 //!
-//! [`naive`] is three loops in wide numbers. For `f32` and `f64` of some size [`Real::multiply`]
-//! computes the same with the crate `matrixmultiply`, which reads operands through strides and
-//! packs them itself.
+//! [`naive`] is three loops in wide numbers. For `f32` and `f64` [`Real::multiply`] computes the
+//! same with vectors: [`Product`] describes a product, whose right factor may be [`Packed`] once
+//! for many products, and whose parts may be computed by several threads. Beside three crates,
+//! OpenBLAS and PyTorch it is fastest where a factor is packed, and among the first elsewhere; see
+//! `tools/bench/results.md`. No crate takes packed factors.
+
+#![allow(unsafe_code, reason = "vectors are read and written through pointers; see the contracts")]
+
+mod cache_blocks;
+mod lanes;
+mod packing;
+mod tiles;
 
 use super::buffer::{C128, Typed, Wide};
+use cache_blocks::Scratch;
+use std::cell::RefCell;
+use std::marker::PhantomData;
+use tiles::Tiles;
 
 /// The layout of a matrix in a slice, in elements.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Matrix {
     /// The number of rows.
     pub rows: usize,
@@ -44,6 +57,15 @@ impl Matrix {
         };
         let empty = self.rows == 0 || self.cols == 0;
         small(self.row_stride) && small(self.col_stride) && (empty || last().is_some_and(|last| last < len))
+    }
+
+    /// Where it is in a slice; an empty one is nowhere.
+    fn place<T>(&self, slice: &[T]) -> cache_blocks::Place<T> {
+        let is_empty = self.rows == 0 || self.cols == 0;
+        if is_empty {
+            return cache_blocks::Place { first: slice.as_ptr(), row: 0, column: 0 };
+        }
+        cache_blocks::Place { first: slice[self.offset..].as_ptr(), row: self.row_stride, column: self.col_stride }
     }
 
     fn at(&self, row: usize, col: usize) -> usize {
@@ -109,51 +131,151 @@ pub fn naive<W: Ring>(a: &[W], a_at: Matrix, b: &[W], b_at: Matrix, c: &mut [W])
 }
 
 /// An element type with a fast matrix product.
-pub trait Real: Typed + Default {
+#[allow(private_bounds, reason = "what elements need for it is a matter of this module")]
+pub trait Real: Typed + Default + PartialEq + Send + Sync + Tiled {
     /// From a wide number.
     fn of(x: f64) -> Self;
-    /// Whether it is zero.
-    fn is_zero(self) -> bool;
+
     /// `c = alpha a b + beta c`, where the rows of `c` are contiguous. `c` is not read when beta is
     /// 0.
     ///
     /// # Panics
     /// When an operand exceeds its slice, or sizes do not match.
-    fn multiply(alpha: Self, a: (&[Self], Matrix), b: (&[Self], Matrix), beta: Self, c: &mut [Self]);
+    fn multiply(alpha: Self, (a, a_at): (&[Self], Matrix), (b, b_at): (&[Self], Matrix), beta: Self, c: &mut [Self]) {
+        Product::new(alpha, (a, a_at), Right::Matrix(b, b_at), beta, c).compute();
+    }
+}
+
+/// What this processor has for an element type.
+trait Tiled: packing::Packable + PartialEq {
+    /// Calls with the tiles of this processor, and memory of this thread for packed blocks.
+    fn with_tiles<R>(work: impl FnOnce(&Tiles<Self>, &mut Scratch<Self>) -> R) -> R;
 }
 
 macro_rules! real {
-    ($($t:ty, $gemm:ident;)*) => {$(impl Real for $t {
-        fn of(x: f64) -> $t { x as $t }
-        fn is_zero(self) -> bool { self == 0.0 }
-        #[allow(unsafe_code, reason = "the crate takes pointers; see the comment at the call")]
-        fn multiply(alpha: $t, (a, a_at): (&[$t], Matrix), (b, b_at): (&[$t], Matrix), beta: $t, c: &mut [$t]) {
-            let (m, k, n) = (a_at.rows, a_at.cols, b_at.cols);
-            assert!(a_at.fits(a.len()) && b_at.fits(b.len()), "operands lie in their slices");
-            assert!(b_at.rows == k && m.checked_mul(n) == Some(c.len()), "sizes fit together");
-            if m == 0 || n == 0 {
-                return;
-            }
-            let (a_from, b_from) = if k == 0 { (0, 0) } else { (a_at.offset, b_at.offset) };
-            let strides = |at: Matrix| (at.row_stride as isize, at.col_stride as isize);
-            let ((rsa, csa), (rsb, csb)) = (strides(a_at), strides(b_at));
-            // SAFETY: the callee requires that every element of the three matrices, which it
-            // addresses by pointer and strides, can be read (c: written) and that those of c are
-            // distinct and not part of a or b. The first was asserted above, with k = 0 reading
-            // nothing; c has rows of n with stride n and is borrowed mutably.
-            unsafe {
-                matrixmultiply::$gemm(
-                    m, k, n, alpha,
-                    a[a_from..].as_ptr(), rsa, csa,
-                    b[b_from..].as_ptr(), rsb, csb,
-                    beta,
-                    c.as_mut_ptr(), n as isize, 1,
-                );
+    ($($element:ty: $tiles:ident;)*) => {$(
+        impl Real for $element {
+            fn of(x: f64) -> $element {
+                x as $element
             }
         }
-    })*};
+        impl Tiled for $element {
+            fn with_tiles<R>(work: impl FnOnce(&Tiles<$element>, &mut Scratch<$element>) -> R) -> R {
+                thread_local! { static SCRATCH: RefCell<Scratch<$element>> = RefCell::default(); }
+                SCRATCH.with_borrow_mut(|scratch| work(tiles::$tiles(), scratch))
+            }
+        }
+    )*};
 }
-real! { f32, sgemm; f64, dgemm; }
+real! { f32: singles; f64: doubles; }
+
+/// A right factor in the order in which products read it.
+#[derive(Clone, Debug)]
+pub struct Packed<T> {
+    depth: usize,
+    columns: usize,
+    panels: Vec<T>,
+}
+
+impl<T: Real> Packed<T> {
+    /// Packs a matrix.
+    ///
+    /// # Panics
+    /// When it exceeds the slice.
+    pub fn of(b: &[T], at: Matrix) -> Packed<T> {
+        assert!(at.fits(b.len()), "operands lie in their slices");
+        let (depth, columns) = (at.rows, at.cols);
+        let tile = T::with_tiles(|tiles, _| tiles.columns);
+        let mut panels = vec![T::default(); cache_blocks::packed_len(depth, columns, tile)];
+        // SAFETY: the elements are in the slice, as asserted, and the vector is as long as needed.
+        unsafe { cache_blocks::pack_right(at.place(b), (depth, columns), tile, panels.as_mut_ptr()) };
+        Packed { depth, columns, panels }
+    }
+}
+
+/// The right factor of a product.
+#[derive(Clone, Copy, Debug)]
+pub enum Right<'a, T> {
+    /// A matrix in a slice.
+    Matrix(&'a [T], Matrix),
+    /// A packed one.
+    Packed(&'a Packed<T>),
+}
+
+/// A product to be computed.
+#[derive(Debug)]
+pub struct Product<'a, T> {
+    placed: cache_blocks::Product<T>,
+    operands: PhantomData<(&'a [T], &'a mut [T])>,
+}
+
+impl<'a, T: Real> Product<'a, T> {
+    /// `c = alpha a b + beta c`, where the rows of `c` are contiguous. `c` is not read when beta is
+    /// 0.
+    ///
+    /// # Panics
+    /// When an operand exceeds its slice, or sizes do not match.
+    pub fn new(alpha: T, (a, a_at): (&'a [T], Matrix), b: Right<'a, T>, beta: T, c: &'a mut [T]) -> Product<'a, T> {
+        let (right, depth, columns) = match b {
+            Right::Matrix(b, at) => {
+                assert!(at.fits(b.len()), "operands lie in their slices");
+                (cache_blocks::Right::Strided(at.place(b)), at.rows, at.cols)
+            }
+            Right::Packed(b) => (cache_blocks::Right::Packed(b.panels.as_ptr()), b.depth, b.columns),
+        };
+        assert!(a_at.fits(a.len()), "operands lie in their slices");
+        assert!(a_at.cols == depth && a_at.rows.checked_mul(columns) == Some(c.len()), "sizes fit together");
+        let placed = cache_blocks::Product {
+            rows: a_at.rows,
+            depth,
+            columns,
+            alpha,
+            beta,
+            one: T::of(1.0),
+            left: a_at.place(a),
+            right,
+            result: c.as_mut_ptr(),
+            result_row: columns,
+        };
+        Product { placed: placed.turned(), operands: PhantomData }
+    }
+
+    /// Computes it on this thread.
+    pub fn compute(self) {
+        // SAFETY: the whole product, whose operands are borrowed.
+        unsafe { self.shared().compute(0, 1) }
+    }
+
+    /// The product for other threads, which borrows nothing.
+    pub fn shared(&self) -> Shared<T> {
+        Shared(self.placed)
+    }
+}
+
+/// A product whose parts several threads compute.
+#[derive(Clone, Copy, Debug)]
+pub struct Shared<T>(cache_blocks::Product<T>);
+
+// SAFETY: addresses and numbers, which `compute` alone reads or writes through, under its contract.
+unsafe impl<T: Send> Send for Shared<T> {}
+// SAFETY: see above.
+unsafe impl<T: Sync> Sync for Shared<T> {}
+
+impl<T: Real> Shared<T> {
+    /// Computes one of some parts.
+    ///
+    /// # Safety
+    /// The operands of the product are still borrowed, and no other thread computes this part.
+    pub unsafe fn compute(&self, part: usize, parts: usize) {
+        T::with_tiles(|tiles, scratch| {
+            let (rows, columns) = self.0.part(part, parts, tiles);
+            // SAFETY: `Product::new` asserted that factors and result are inside their slices, and
+            // the result is borrowed mutably, so that it is apart from them. Parts are disjoint.
+            // The tiles are those of this processor.
+            unsafe { self.0.compute(rows, columns, tiles, scratch) }
+        });
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -183,6 +305,88 @@ mod tests {
                     f32::multiply(2.0, (&a32, a_at), (&b32, b_at), 3.0, &mut c32);
                     assert_eq!(c, expected);
                     assert!(c32.iter().zip(&expected).all(|(&x, &y)| f64::from(x) == 2.0 * y + 3.0));
+                }
+            }
+        }
+    }
+
+    /// Sizes beyond those of blocks, whole and in parts, with a factor where it is or packed: the
+    /// same numbers, which are exact, on every path, and the same bits in parts.
+    #[test]
+    fn blocks_parts_and_packed_factors() {
+        let whole = |n: usize, period: usize| (0..n).map(|i| (i % period) as f32 - 3.0).collect::<Vec<f32>>();
+        for (m, k, n) in [(1, 700, 37), (3, 300, 100), (125, 260, 40), (9, 20, 2100), (64, 513, 1)] {
+            let (a, b) = (whole(m * k, 7), whole(k * n, 11));
+            let wide = |x: &[f32]| x.iter().copied().map(f64::from).collect::<Vec<f64>>();
+            for b_at in [Matrix::in_rows(k, n), Matrix::in_rows(n, k).transposed()] {
+                let a_at = Matrix::in_rows(m, k);
+                let mut expected = vec![0.0; m * n];
+                naive(&wide(&a), a_at, &wide(&b), b_at, &mut expected);
+                let packed = Packed::of(&b, b_at);
+                for right in [Right::Matrix(&b, b_at), Right::Packed(&packed)] {
+                    let mut c = vec![f32::NAN; m * n];
+                    Product::new(1.0, (&a, a_at), right, 0.0, &mut c).compute();
+                    assert_eq!(wide(&c), expected, "{m} {k} {n}");
+                    let mut in_parts = vec![f32::NAN; m * n];
+                    let shared = Product::new(0.3, (&a, a_at), right, 0.0, &mut in_parts).shared();
+                    // SAFETY: the operands are borrowed here, and each part is computed once.
+                    (0..3).for_each(|part| unsafe { shared.compute(part, 3) });
+                    Product::new(0.3, (&a, a_at), right, 0.0, &mut c).compute();
+                    assert_eq!(in_parts, c);
+                }
+            }
+        }
+    }
+
+    /// NaN and infinities reach their row and column and no other element.
+    #[test]
+    fn what_is_not_finite_stays_in_its_row_and_column() {
+        let (m, k, n) = (7, 300, 19);
+        let (mut a, mut b) = (vec![1f32; m * k], vec![1f32; k * n]);
+        (a[3 * k + 5], b[7 * n + 18]) = (f32::NAN, f32::INFINITY);
+        let mut c = vec![0f32; m * n];
+        f32::multiply(1.0, (&a, Matrix::in_rows(m, k)), (&b, Matrix::in_rows(k, n)), 0.0, &mut c);
+        for (i, row) in c.chunks(n).enumerate() {
+            assert!(row.iter().enumerate().all(|(j, &x)| match (i, j) {
+                (3, _) => x.is_nan(),
+                (_, 18) => x == f32::INFINITY,
+                _ => x == k as f32,
+            }));
+        }
+    }
+
+    /// The tiles of all processors that this one is.
+    #[test]
+    fn all_kinds_of_tiles_agree() {
+        for tiles in tiles::all_singles() {
+            for (rows, columns) in (1..=tiles.rows).flat_map(|rows| [(rows, tiles.columns), (rows, tiles.columns - 3)])
+            {
+                let depth = 9;
+                let left: Vec<f32> = (0..rows * depth).map(|i| (i % 5) as f32).collect();
+                let right: Vec<f32> = (0..depth * tiles.columns).map(|i| (i % 3) as f32).collect();
+                let mut result = vec![1f32; rows * columns];
+                let tile = tiles::Tile {
+                    depth,
+                    left: left.as_ptr(),
+                    left_row: depth,
+                    left_step: 1,
+                    right: right.as_ptr(),
+                    right_step: tiles.columns,
+                    result: result.as_mut_ptr(),
+                    result_row: columns,
+                    columns,
+                    alpha: 2.0,
+                    beta: 3.0,
+                    one: 1.0,
+                };
+                // SAFETY: the vectors are as long as the tile says, and the processor has the
+                // tiles.
+                unsafe { (tiles.compute)(rows, &tile) };
+                for (at, &x) in result.iter().enumerate() {
+                    let sum: f32 = (0..depth)
+                        .map(|i| left[at / columns * depth + i] * right[i * tiles.columns + at % columns])
+                        .sum();
+                    assert_eq!(x, 2.0 * sum + 3.0);
                 }
             }
         }

@@ -60,6 +60,9 @@
 //! CPU kernels against a copy of as many bytes and against PyTorch; see [`kernel_speed`], and
 //! [`roofline`] for the plot.
 //!
+//! `jitopt-bench products [SHAPE] [--python=python3]` measures matrix products; see
+//! [`product_speed`].
+//!
 //! `jitopt-bench generate SHAPE NODES DIALECT [-o FILE]` writes one of the programs and prints its
 //! number of nodes.
 //!
@@ -79,6 +82,7 @@ mod mlir;
 mod pass_times;
 mod peer;
 mod process;
+mod product_speed;
 mod roofline;
 mod shapes;
 mod toolkit;
@@ -122,6 +126,8 @@ enum Action {
     Accuracy(Accuracy),
     /// Measure CPU kernels against a copy of as many bytes
     Kernels(Kernels),
+    /// Measure matrix products
+    Products(Products),
     /// Write one generated program and print its number of nodes
     Generate(Generate),
 }
@@ -238,6 +244,19 @@ struct Kernels {
 }
 
 #[derive(Args)]
+struct Products {
+    /// Products whose names contain this text [default: all]
+    #[arg(default_value = "")]
+    shape: String,
+    /// Number of rounds per product
+    #[arg(long, default_value_t = 9)]
+    runs: usize,
+    /// A Python with PyTorch and NumPy to compare with
+    #[arg(long)]
+    python: Option<PathBuf>,
+}
+
+#[derive(Args)]
 struct Generate {
     /// Its shape
     shape: Shape,
@@ -258,6 +277,7 @@ fn main() -> ExitCode {
         Action::TransformCache(options) => transform_cache(&options).map(|()| true),
         Action::Accuracy(options) => exactness(&options),
         Action::Kernels(options) => kernels(&options).map(|()| true),
+        Action::Products(options) => products(&options).map(|()| true),
         Action::Generate(options) => generate(&options).map(|()| true),
     };
     match result {
@@ -347,6 +367,13 @@ fn kernels(options: &Kernels) -> Result<()> {
     if let Some(path) = &options.roofline {
         std::fs::write(path, measured.roofline.svg()).with_context(|| format!("cannot write {}", path.display()))?;
     }
+    Ok(())
+}
+
+/// Prints the speed of matrix products.
+fn products(options: &Products) -> Result<()> {
+    let table = product_speed::measure(options.python.as_deref(), &options.shape, options.runs.max(1))?;
+    io::stdout().write_all(table.as_bytes())?;
     Ok(())
 }
 

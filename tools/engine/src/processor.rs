@@ -178,7 +178,8 @@ pub fn tell_of_counts(
             ("units-compiled", counts.units),
             ("plans-made", counts.planned),
         ];
-        let traffic = backend.traffic().map_or(Vec::new(), |traffic| {
+        let products = (counts.products > 0).then_some(("library-products", counts.products));
+        let traffic = backend.traffic().map_or(Vec::from_iter(products), |traffic| {
             vec![
                 ("library-products", counts.products),
                 ("copies-to-device", traffic.copied_to),
@@ -230,8 +231,10 @@ fn counts_as_json(counted: &BTreeMap<String, u64>, times: Option<&OperatorTimes>
 /// Reports how many kernels ran: without any, a validation does not cover kernels.
 pub fn note_of_launches(backend: &CpuBackend, workspace: &mut Workspace<'_>) {
     backend.remarks().iter().for_each(|remark| workspace.warn(remark));
-    let n = backend.counts().launched;
+    let counts = backend.counts();
+    let n = counts.launched;
     match n {
+        0 if counts.products > 0 => workspace.note(format!("products were computed {} times", counts.products)),
         0 => workspace.warn(no_kernel(backend)),
         1 => workspace.note("one kernel was launched"),
         _ => workspace.note(format!("kernels were launched {n} times")),

@@ -1,0 +1,104 @@
+//! Products of matrices on the processor, on one thread or several.
+//!
+//! Halves are multiplied as floats: factors are converted, sums are floats, and results are rounded
+//! once. A weight that the graph does not change is packed once.
+#![allow(unsafe_code, reason = "threads compute parts of a product; the block says why that is sound")]
+
+use super::destinations::Destination;
+use super::kept_weights::packed;
+use super::library_calls::{self, Product};
+use super::thread_pool::share_out;
+use crate::tensor::gemm::{self, Matrix, Packed, Real, Right, Shared};
+use crate::tensor::{DType, Device, Precision, Tensor, layout};
+
+/// Multiplications that take a thread 10 us, for which another thread is worth it.
+const WORTH_A_THREAD: usize = 1 << 18;
+/// Shares of each thread, so that a delayed thread does not hold up all others.
+const SHARES: usize = 2;
+
+/// Computes a product on at most some threads. A constant right factor is packed and kept.
+///
+/// # Errors
+/// Why it is not computed, as text for people.
+pub(super) fn compute(product: &Product, is_constant: bool, threads: usize) -> Result<Tensor, String> {
+    match product.dtype {
+        DType::Float => of_elements::<f32>(product, is_constant, threads),
+        DType::Double => of_elements::<f64>(product, is_constant, threads),
+        DType::Half | DType::BFloat16 => {
+            let sums = of_elements::<f32>(&product.as_floats(), false, threads)?;
+            Ok(sums.converted(product.dtype, Precision::Typed))
+        }
+        other => Err(format!("no product of {}", other.name())),
+    }
+}
+
+fn of_elements<T: Real>(product: &Product, is_constant: bool, threads: usize) -> Result<Tensor, String> {
+    let (rows, columns) = (product.rows as usize, product.columns as usize);
+    let mut result = Destination::new(product.dtype, layout::numel(&product.shape), false);
+    let all = result.elements::<T>().ok_or("the result has elements of another type")?;
+    let beta = match &product.summand {
+        Some(summand) => {
+            fill(all, summand, columns)?;
+            product.beta
+        }
+        None => 0.0,
+    };
+    let (left, right) = (product.left.tensor.storage().read(), product.right.tensor.storage().read());
+    let other = "a factor has elements of another type";
+    let (a, b) = (T::slice(&left).ok_or(other)?, T::slice(&right).ok_or(other)?);
+    let weights = (is_constant && product.right.step == 0).then(|| {
+        packed(product.right.tensor.storage(), at(&product.right, 0), || Packed::of(b, at(&product.right, 0)))
+    });
+    let factor = |batch| match &weights {
+        Some(weights) => Right::Packed(weights),
+        None => Right::Matrix(b, at(&product.right, batch)),
+    };
+    let parts = all.chunks_exact_mut((rows * columns).max(1)).enumerate();
+    let shared: Vec<Shared<T>> = parts
+        .map(|(batch, c)| {
+            let left = (a, at(&product.left, batch));
+            gemm::Product::new(T::of(product.alpha), left, factor(batch), T::of(beta), c).shared()
+        })
+        .collect();
+    run(shared, threads.min(product.multiplications() / WORTH_A_THREAD));
+    drop((left, right));
+    result.tensor(product.dtype, &(product.shape.clone(), layout::contiguous(&product.shape)), Device::default())
+}
+
+/// Computes products, whose operands the caller borrows.
+fn run<T: Real>(products: Vec<Shared<T>>, threads: usize) {
+    let parts = if threads < 2 { 1 } else { (threads * SHARES).div_ceil(products.len().max(1)) };
+    let shares = products.len() * parts;
+    // SAFETY: the caller borrows the operands until this returns, when all shares are done; each
+    // share is one part of one product.
+    let share = move |share: usize| unsafe { products[share / parts].compute(share % parts, parts) };
+    match threads < 2 {
+        true => (0..shares).for_each(share),
+        false => share_out(threads, shares, share),
+    }
+}
+
+/// The matrix of a batch.
+fn at(factor: &library_calls::Matrix, batch: usize) -> Matrix {
+    let (rows, cols) = (factor.tensor.size(1) as usize, factor.tensor.size(2) as usize);
+    let (leading, offset) = (factor.leading as usize, factor.tensor.offset() + batch * factor.step as usize);
+    let (row_stride, col_stride) = if factor.is_transposed { (1, leading) } else { (leading, 1) };
+    Matrix { rows, cols, offset, row_stride, col_stride }
+}
+
+/// Writes a summand as large as the result, of which all rows may be the same.
+fn fill<T: Real>(all: &mut [T], summand: &Tensor, columns: usize) -> Result<(), String> {
+    let strides = summand.strides();
+    if strides[0] == 0 && strides[1] == 0 && strides[2] == 1 {
+        let memory = summand.storage().read();
+        let row = T::slice(&memory).ok_or("a summand has elements of another type")?;
+        let row = &row[summand.offset()..summand.offset() + columns];
+        all.chunks_exact_mut(columns.max(1)).for_each(|of_result| of_result.copy_from_slice(row));
+        return Ok(());
+    }
+    let whole = summand.contiguous();
+    let memory = whole.storage().read();
+    let elements = T::slice(&memory).ok_or("a summand has elements of another type")?;
+    all.copy_from_slice(&elements[whole.offset()..whole.offset() + all.len()]);
+    Ok(())
+}

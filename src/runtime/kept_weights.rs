@@ -1,0 +1,57 @@
+//! Constant factors of products, packed once: the packed copy is kept beside the memory of the
+//! tensor until that is written.
+
+use crate::tensor::buffer::Buffer;
+use crate::tensor::elsewhere::Elsewhere;
+use crate::tensor::gemm::{Matrix, Packed, Real};
+use crate::tensor::storage::Storage;
+use std::any::Any;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// The packed matrices of a memory: a memory may hold several weights, or one is read in two ways.
+#[derive(Debug, Default)]
+struct PackedWeights(RefCell<Vec<(Matrix, Rc<dyn Any>)>>);
+
+impl Elsewhere for PackedWeights {
+    /// Nothing is newer than main memory.
+    fn fetch(&self, _: &mut Buffer, _: usize) {}
+
+    fn as_any(self: Rc<Self>) -> Rc<dyn Any> {
+        self
+    }
+}
+
+/// A matrix of a memory, packed now or before.
+pub(super) fn packed<T: Real>(storage: &Storage, at: Matrix, pack: impl FnOnce() -> Packed<T>) -> Rc<Packed<T>> {
+    let kept = storage.elsewhere().and_then(|kept| kept.as_any().downcast::<PackedWeights>().ok());
+    let kept = kept.unwrap_or_else(|| {
+        let empty = Rc::new(PackedWeights::default());
+        storage.keep_elsewhere(empty.clone(), false);
+        empty
+    });
+    let known = kept.0.borrow().iter().find(|entry| entry.0 == at).map(|entry| entry.1.clone());
+    if let Some(found) = known.and_then(|found| found.downcast::<Packed<T>>().ok()) {
+        return found;
+    }
+    let made = Rc::new(pack());
+    kept.0.borrow_mut().push((at, made.clone()));
+    made
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor::Tensor;
+
+    #[test]
+    fn what_is_written_is_packed_again() {
+        let weight = Tensor::from_elements(vec![1f32, 2.0, 3.0, 4.0], &[2, 2]);
+        let at = Matrix::in_rows(2, 2);
+        let of = |elements: [f32; 4]| packed(weight.storage(), at, || Packed::of(&elements, at));
+        let first = of([1.0, 2.0, 3.0, 4.0]);
+        assert!(Rc::ptr_eq(&first, &of([0.0; 4])));
+        weight.copy_from(&Tensor::zeros(weight.dtype(), &[2, 2], crate::tensor::Precision::Typed)).expect("it fits");
+        assert!(!Rc::ptr_eq(&first, &of([0.0; 4])));
+    }
+}
