@@ -112,7 +112,7 @@ GROUPS = {
     "columns": lambda x, w: (x * w).sum(0),
     "total": lambda x, w: (x * w).sum(),
 }
-SMALL, LARGE = (64, 512), ((65536, 1024), (4096, 16384))
+SMALL, LARGE = (64, 512), ((16384, 1024), (1024, 16384))
 ROWS = [(name, sizes, torch.float) for sizes in (SMALL, *LARGE) for name in GROUPS]
 ROWS += [(name, LARGE[0], torch.half) for name in ("add_relu", "softmax")]
 
@@ -232,10 +232,10 @@ fi
 # The rows of the table at the end.
 rows() {
   local name sizes
-  for sizes in 64,512 65536,1024 4096,16384; do
+  for sizes in 64,512 16384,1024 1024,16384; do
     for name in add_relu gate softmax layer_norm columns total; do echo "$name $sizes"; done
   done
-  for name in add_relu_half softmax_half; do echo "$name 65536,1024"; done
+  for name in add_relu_half softmax_half; do echo "$name 16384,1024"; done
 }
 
 step "times"

@@ -58,6 +58,7 @@ mod prepared_launch;
 pub mod sized_kernels;
 mod thread_pool;
 pub mod toolchain;
+mod wide_launch;
 
 pub use backend::device_times::DeviceCopy;
 pub use backend::{CpuBackend, Settings};

@@ -232,7 +232,7 @@ impl Printing for Printer<'_> {
             }
             Stmt::Once { number, body } => self.block(&format!("if (turn == {number} && part == 0) {{"), body),
             // Nests of processors have no blocks of threads.
-            Stmt::Locate { .. } | Stmt::Barrier => self.line("#error threads"),
+            Stmt::Locate { .. } | Stmt::Fetch(_) | Stmt::Deliver(_) | Stmt::Barrier => self.line("#error threads"),
             Stmt::Leave { variable, slot } => {
                 let (ty, name) = (self.nest.variables[*variable].ty, self.variable(*variable));
                 self.line(&format!("*({ty} *)(own + {}) = {name};", SLOT * slot));
@@ -262,7 +262,7 @@ impl Spelling for Printer<'_> {
                 let index = match self.nest.buffers[buffer].scope {
                     Scope::Rows if self.nest.direction == Direction::Strided => "r",
                     Scope::Rows => self.row(),
-                    Scope::Tile | Scope::Row => "i",
+                    Scope::Tile | Scope::Row | Scope::Thread => "i",
                 };
                 format!("{}[{index}]", self.name_of(buffer))
             }

@@ -37,6 +37,11 @@ pub(super) trait Spelling {
         String::new()
     }
 
+    /// A slot of the state that a part has left.
+    fn found(&self, slot: usize, ty: &str) -> String {
+        format!("*(const {ty} *)(of + {})", SLOT * slot)
+    }
+
     /// A term.
     fn term(&self, term: &Term) -> String {
         self.expression(&term.formula.expr, term)
@@ -93,7 +98,7 @@ pub(super) trait Spelling {
             Origin::Variable(variable) => self.variable(variable),
             Origin::Known(known) => self.known(known).to_owned(),
             Origin::Partner(_) | Origin::OfFirst(_) | Origin::OfLast(_) | Origin::Before(_) => self.of_thread(origin),
-            Origin::Found(slot, ty) => format!("*(const {ty} *)(of + {})", SLOT * slot),
+            Origin::Found(slot, ty) => self.found(slot, ty),
         }
     }
 

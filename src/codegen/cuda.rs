@@ -21,19 +21,25 @@
 
 use super::c_expressions::Spelling;
 use super::c_spelling::{memory_type, value_type};
-use super::nest::{Access, Axis, Bind, For, Known, Nest, Origin, Place, Spread, Stmt, Term};
+use super::kernel::{Direction, Inner};
+use super::nest::{Access, Axis, Bind, Buffer, For, Known, Nest, Origin, Place, Split, Spread, Stmt, Term, Variable};
 use super::prelude;
 use super::source_lines::{Lines, Printing};
+use std::collections::BTreeSet;
 
 /// What every unit begins with.
 const HEAD: &str = include_str!("cuda_head.c");
+/// What follows the functions of units that read or write halves.
+const HALVES: &str = include_str!("cuda_halves.c");
 
 /// A unit of several functions.
 pub fn unit(functions: &[String]) -> String {
     // On processors compilers must not know that it is 0; here a load of it would cost more.
     let called = prelude::used_by(functions.iter().map(String::as_str));
     let called = called.replace("static __attribute__((used)) u32 jo_none;", "#define jo_none 0u");
-    functions.iter().fold(HEAD.trim_end().to_owned() + &called, |unit, function| unit + "\n" + function)
+    let halves = if called.contains("_half(") { HALVES } else { "" };
+    let head = format!("{}{called}\n{halves}", HEAD.trim_end());
+    functions.iter().fold(head, |unit, function| unit + "\n" + function)
 }
 
 /// The function of a nest.
@@ -42,6 +48,7 @@ pub fn function(name: &str, nest: &Nest) -> String {
     printer.lines.head(nest);
     printer.open(&format!("JO_KERNEL({name}, {})\n{{", printer.threads()));
     printer.operands();
+    printer.wide_types();
     printer.stmts(&nest.body);
     printer.close();
     printer.lines.finish()
@@ -73,17 +80,35 @@ impl Printer<'_> {
     }
 
     fn loop_over(&self, all: &For) -> String {
-        let threads = self.threads();
+        let (threads, lanes) = (self.threads(), self.nest.lanes);
         match (all.axis, all.bind) {
+            (Axis::Rows, bind) if self.nest.split == Some(Split::Parts) => {
+                let by_block = bind == Bind::Block;
+                let begin = if by_block { "JO_BLOCK".to_owned() } else { format!("JO_BLOCK * {threads} + JO_THREAD") };
+                let step = if by_block { "JO_BLOCKS".to_owned() } else { format!("JO_BLOCKS * {threads}") };
+                format!("for (jo_index item = {begin}; item < launch.rows * launch.parts; item += {step}) {{")
+            }
+            (Axis::Elements, bind) if self.nest.split == Some(Split::Parts) => {
+                let by_threads = bind == Bind::Thread;
+                let own = if by_threads { format!(" + {}", self.several("JO_THREAD")) } else { String::new() };
+                let step = if by_threads { threads * lanes } else { 1 };
+                format!("for (jo_index element = begin{own}; element < end; element += {step}) {{")
+            }
+            (Axis::Shares, Bind::Thread) => {
+                format!("for (jo_index part = JO_THREAD; part < launch.parts; part += {threads}) {{")
+            }
+            (Axis::Shares, _) => "for (jo_index part = 0; part < launch.parts; part++) {".to_owned(),
             (Axis::Rows, Bind::Block) => {
                 "for (jo_index row = JO_BLOCK; row < launch.rows; row += JO_BLOCKS) {".to_owned()
             }
             (Axis::Rows, _) => {
-                let begin = format!("JO_BLOCK * {threads} + JO_THREAD");
-                format!("for (jo_index row = {begin}; row < launch.rows; row += JO_BLOCKS * {threads}) {{")
+                let begin = self.several(&format!("JO_BLOCK * {threads} + JO_THREAD"));
+                let step = threads * lanes;
+                format!("for (jo_index row = {begin}; row < launch.rows; row += JO_BLOCKS * {step}) {{")
             }
             (Axis::Elements, Bind::Thread) => {
-                format!("for (jo_index element = JO_THREAD; element < launch.count; element += {threads}) {{")
+                let (begin, step) = (self.several("JO_THREAD"), threads * lanes);
+                format!("for (jo_index element = {begin}; element < launch.count; element += {step}) {{")
             }
             (Axis::Elements, _) => "for (jo_index element = 0; element < launch.count; element++) {".to_owned(),
             (Axis::Chunks, _) => {
@@ -92,8 +117,59 @@ impl Printer<'_> {
             }
             (Axis::Distances, _) => format!("for (jo_index distance = 1; distance < {threads}; distance *= 2) {{"),
             (Axis::Halves, _) => format!("for (jo_index half = {}; half > 0; half /= 2) {{", threads / 2),
+            (Axis::Rounds(rounds), _) => format!("for (i32 round = 0; round < {rounds}; round++) {{"),
+            (Axis::Lanes(lanes), _) => format!("for (i32 lane = 0; lane < {lanes}; lane++) {{"),
             (other, _) => format!("#error {other:?}"),
         }
+    }
+
+    /// The first of the elements that a thread takes, where it takes several.
+    fn several(&self, thread: &str) -> String {
+        match self.nest.lanes {
+            1 => thread.to_owned(),
+            lanes => format!("({thread}) * {lanes}"),
+        }
+    }
+
+    fn looped(&mut self, all: &For) {
+        if matches!(all.axis, Axis::Rounds(_) | Axis::Lanes(_)) {
+            self.line("JO_UNROLL");
+        }
+        self.open(&self.loop_over(all));
+        if all.axis == Axis::Rows && self.nest.split == Some(Split::Parts) {
+            self.line("const jo_index row = item % launch.rows, part = item / launch.rows;");
+            self.line("const jo_index begin = part * launch.share;");
+            self.line(
+                "const jo_index end = launch.count - begin < launch.share ? launch.count : begin + launch.share;",
+            );
+        }
+        if let Axis::Rounds(_) = all.axis {
+            let element = self.several(&format!("round * {} + JO_THREAD", self.threads()));
+            self.line(&format!("const jo_index element = {element};"));
+        }
+        self.stmts(&all.body);
+        self.close();
+    }
+
+    /// The type of several elements of an access.
+    fn wide_type(&self, at: usize) -> String {
+        format!("jo_{}_{}", memory_type(self.nest.accesses[at].dtype), self.nest.lanes)
+    }
+
+    /// Several elements of an access, by name.
+    fn wide(&self, at: usize) -> String {
+        format!("w_{}", self.nest.accesses[at].name)
+    }
+
+    /// Types of several elements, and the results that threads have several of.
+    fn wide_types(&mut self) {
+        let wide = || (0..self.nest.accesses.len()).filter(|&at| self.nest.accesses[at].is_wide);
+        let types: BTreeSet<&str> = wide().map(|at| memory_type(self.nest.accesses[at].dtype)).collect();
+        let types = types.into_iter().map(|ty| format!("JO_WIDE({ty}, {});", self.nest.lanes));
+        let results = wide().filter(|&at| self.nest.accesses[at].is_written);
+        let results = results.map(|at| format!("{} {};", self.wide_type(at), self.wide(at)));
+        let lines: Vec<String> = types.chain(results).collect();
+        lines.iter().for_each(|line| self.line(line));
     }
 
     /// Where accesses are at a row, or at an element of it: its position is taken apart into those
@@ -116,6 +192,7 @@ impl Printer<'_> {
             accesses.iter().map(moves).collect::<Vec<_>>().join(", ")
         };
         self.line(&format!("jo_index {}, {letter} = {position};", begun.join(", ")));
+        self.line("JO_ROLLED");
         self.open(&format!("for (i32 d = {last} - 1; d > {first}; d--) {{"));
         self.line(&format!("const jo_index along = {letter} % launch.shape[d];"));
         self.line(&format!("{letter} /= launch.shape[d];"));
@@ -135,9 +212,25 @@ impl Printer<'_> {
         self.line(&text);
     }
 
-    /// The position of an access at the row or element at hand.
-    fn index(&self, at: usize) -> String {
+    /// Where a slot of a part of a row is: slots have 8 bytes each, and those of neighbouring rows
+    /// are neighbours.
+    fn slot(&self, slot: usize, ty: &str) -> (String, String) {
+        let at = format!("({slot} * launch.parts + part) * launch.rows + row");
+        let at = if matches!(ty, "double" | "i64") { at } else { format!("2 * ({at})") };
+        (format!("({ty} *)launch.left"), at)
+    }
+
+    /// The position of an access at the row or element at hand, the first of several.
+    fn position(&self, at: usize) -> String {
         if self.nest.accesses[at].is_of_row { format!("r{at}") } else { format!("i{at}") }
+    }
+
+    /// The same at one of several elements: partial sums are not taken several at once.
+    fn index(&self, at: usize) -> String {
+        let Access { inner, is_of_row, .. } = self.nest.accesses[at];
+        let moves = inner == Inner::Unit && (!is_of_row || self.nest.direction == Direction::Points);
+        let lane = if self.nest.lanes > 1 && moves { " + lane" } else { "" };
+        self.position(at) + lane
     }
 }
 
@@ -148,12 +241,38 @@ impl Printing for Printer<'_> {
 
     fn stmt(&mut self, stmt: &Stmt) {
         match stmt {
-            Stmt::For(all) => self.block(&self.loop_over(all), &all.body),
+            Stmt::For(all) => self.looped(all),
+            Stmt::Alloc(buffer) => {
+                let Buffer { dtype, elements, .. } = self.nest.buffers[*buffer];
+                let name = self.nest.place(Place::Buffer(*buffer));
+                self.line(&format!("{} {name}[{elements}];", value_type(dtype)));
+            }
+            Stmt::Leave { variable, slot } => {
+                let Variable { name, ty, .. } = &self.nest.variables[*variable];
+                let (memory, at) = self.slot(*slot, ty);
+                self.line(&format!("JO_PUT({memory}, {at}, {name});"));
+            }
+            Stmt::Fetch(at) => {
+                let (ty, own, name) = (self.wide_type(*at), self.wide(*at), &self.nest.accesses[*at].name);
+                self.line(&format!("const {ty} {own} = JO_FETCH({ty}, {name}, {});", self.position(*at)));
+            }
+            Stmt::Deliver(at) => {
+                let (ty, own, name) = (self.wide_type(*at), self.wide(*at), &self.nest.accesses[*at].name);
+                self.line(&format!("JO_DELIVER({ty}, {name}, {}, {own});", self.position(*at)));
+            }
             Stmt::Locate { accesses, at } => self.locate(accesses, *at),
             Stmt::Let { value, compute, note } => {
                 let (ty, name) = (value_type(self.nest.values[*value].dtype), &self.nest.values[*value].name);
                 let statement = format!("const {ty} {name} = {};", self.compute(*value, compute));
                 self.noted(&statement, note);
+            }
+            Stmt::Store { to: Place::Buffer(buffer), operand, note, .. } => {
+                let to = Place::Buffer(*buffer);
+                self.noted(&format!("{} = {};", self.place(to), self.stored(to, operand)), note);
+            }
+            Stmt::Store { to: Place::Access(at), operand, note, .. } if self.nest.accesses[*at].is_wide => {
+                let value = self.stored(Place::Access(*at), operand);
+                self.noted(&format!("{}.of[lane] = {value};", self.wide(*at)), note);
             }
             Stmt::Store { to: Place::Access(at), operand, note, .. } => {
                 let (name, index) = (&self.nest.accesses[*at].name, self.index(*at));
@@ -199,8 +318,9 @@ impl Spelling for Printer<'_> {
 
     fn place(&self, place: Place) -> String {
         match place {
+            Place::Access(at) if self.nest.accesses[at].is_wide => format!("{}.of[lane]", self.wide(at)),
             Place::Access(at) => format!("JO_GET({}, {})", self.nest.accesses[at].name, self.index(at)),
-            Place::Buffer(_) => "#error a buffer".to_owned(),
+            Place::Buffer(_) => format!("{}[round * {} + lane]", self.nest.place(place), self.nest.lanes),
         }
     }
 
@@ -209,11 +329,18 @@ impl Spelling for Printer<'_> {
             Known::Count => "(double)launch.count",
             Known::Thread => "JO_THREAD",
             Known::Half => "half",
+            Known::Element if self.nest.lanes > 1 => "(i64)(element + lane)",
             Known::Element => "(i64)element",
+            Known::First => "element",
             Known::End => "launch.count",
             Known::Distance => "distance",
             _ => "#error a number",
         }
+    }
+
+    fn found(&self, slot: usize, ty: &str) -> String {
+        let (memory, at) = self.slot(slot, ty);
+        format!("JO_GET({memory}, {at})")
     }
 
     fn of_thread(&self, origin: Origin) -> String {

@@ -17,6 +17,8 @@ typedef struct {
     i64 integers[8];
     i32 rank, kept;
     jo_index rows, count;
+    char *left;
+    jo_index parts, share;
     jo_index shape[8], strides[32][8];
     jo_index of_block[32], of_thread[32];
 } jo_launch;
@@ -34,6 +36,14 @@ typedef struct {
 #define JO_SHARED(type, name, count) __shared__ type name[count]
 #define JO_GET(memory, at) (memory)[at]
 #define JO_PUT(memory, at, value) (memory)[at] = (value)
+// Several elements that one access reads or writes; a launch makes sure that they are aligned.
+#define JO_WIDE(type, n) \
+    typedef struct __align__(sizeof(type) * n < 16 ? sizeof(type) * n : 16) { type of[n]; } jo_##type##_##n
+#define JO_FETCH(wide, memory, at) (*(const wide *)((memory) + (at)))
+#define JO_DELIVER(wide, memory, at, value) (*(wide *)((memory) + (at)) = (value))
+#define JO_UNROLL _Pragma("unroll")
+// Most spaces have one dimension only.
+#define JO_ROLLED _Pragma("unroll 1")
 #define __FMA__ 1
 #define __builtin_fmaf fmaf
 #define __builtin_fma fma

@@ -19,18 +19,24 @@
 //! To add a freedom: a field here, its default in [`choose`], its text in `print` and `set`, its
 //! condition in [`check`], and a query in [`super::loop_structure`] that printers call.
 
+mod grid_choice;
 mod grid_plan;
 mod legality;
 mod plan_text;
+mod split_plan;
+mod wide_plan;
 
 use super::kernel::{Columns, Direction, Inner, Kernel, Source, Traversal};
 use super::loop_structure::{Aim, Loops, source_of};
 use crate::tensor::DType;
 use std::collections::{BTreeMap, BTreeSet};
 
-pub use grid_plan::{Grid, MOST_ACCESSES, MOST_NUMBERS, RowsBy, check_grid, choose_grid, fits_grid};
+pub use grid_choice::{check_grid, choose_grid};
+pub use grid_plan::{Grid, MOST_ACCESSES, MOST_NUMBERS, RowsBy, fits_grid};
 pub use legality::check;
 pub use plan_text::{Entry, PlanFile};
+pub use split_plan::{Parts, parts};
+pub use wide_plan::{MOST_KEPT, WIDEST, Wide, wide_functions};
 
 /// The constants of a processor that heuristics use.
 #[derive(Clone, Copy, Debug)]

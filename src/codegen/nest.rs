@@ -40,6 +40,7 @@ pub mod build;
 mod element_nests;
 mod grid_nests;
 mod grid_scans;
+mod grid_splits;
 mod grid_verification;
 pub mod identity;
 pub mod nest_execution;
@@ -51,6 +52,7 @@ mod split_nests;
 mod state_rules;
 mod variance_nests;
 pub mod verification;
+mod wide_nests;
 
 use super::expression::Expression;
 use super::kernel::{Direction, Inner};
@@ -130,6 +132,11 @@ pub enum Axis {
     Distances,
     /// Halves of the threads of a block, each half as large as the one before: 128, 64, ... 1.
     Halves,
+    /// So many rounds, in each of which the threads of a block take neighbouring groups of
+    /// elements: all of a row that is kept in registers.
+    Rounds(usize),
+    /// The elements, so many, that a thread takes at once.
+    Lanes(usize),
 }
 
 /// A variable that the iterations of a loop combine: OpenMP's name for how, and whether each
@@ -377,6 +384,10 @@ pub enum Stmt {
         /// Rows, or elements.
         at: Axis,
     },
+    /// Reads the elements of an access that a thread takes at once.
+    Fetch(usize),
+    /// Writes them.
+    Deliver(usize),
     /// All threads of a block wait for each other.
     Barrier,
 }
@@ -433,6 +444,8 @@ pub struct Access {
     pub is_of_row: bool,
     /// Whether elements are added to it: the accumulators of a column reduction.
     pub is_added_to: bool,
+    /// Whether a thread reads or writes several of its elements by one access.
+    pub is_wide: bool,
     /// The elements of the buffer that it goes through when a launch streams; none where it never
     /// does.
     pub streamed: Option<usize>,
@@ -456,6 +469,8 @@ pub enum Scope {
     Row,
     /// Interleaved rows, or the rows of a side.
     Rows,
+    /// The elements of a row that a thread takes.
+    Thread,
 }
 
 /// A buffer of values.
@@ -469,6 +484,15 @@ pub struct Buffer {
     pub elements: usize,
     /// What they are for.
     pub scope: Scope,
+}
+
+/// The launches of a split reduction on blocks of threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Split {
+    /// Reduces parts of rows, and leaves the states of each.
+    Parts,
+    /// Merges them.
+    Merge,
 }
 
 /// A kernel as loops.
@@ -496,6 +520,10 @@ pub struct Nest {
     pub slots: usize,
     /// The threads of a block, on targets that have blocks of threads.
     pub threads: Option<usize>,
+    /// The elements that a thread takes at once.
+    pub lanes: usize,
+    /// The launch of a split reduction that it is for.
+    pub split: Option<Split>,
     /// The statements.
     pub body: Vec<Stmt>,
 }
@@ -521,6 +549,8 @@ impl Axis {
             Axis::Chunks => "chunks",
             Axis::Distances => "distances",
             Axis::Halves => "halves",
+            Axis::Rounds(_) => "rounds",
+            Axis::Lanes(_) => "lanes",
         }
     }
 

@@ -11,10 +11,10 @@
 
 use super::column_totals::{summed_stores, total_kernel, total_name};
 use super::kernel::{Kernel, Traversal};
-use super::kernel_plan::{Plan, TUNING, check, check_grid, choose, choose_grid};
-use super::nest::Nest;
-use super::nest::build::build;
+use super::kernel_plan::{Plan, TUNING, Wide, check, check_grid, choose, choose_grid, wide_functions};
+use super::nest::build::{build, build_split, build_wide};
 use super::nest::verification::verify;
+use super::nest::{Nest, Split};
 use super::{c, c_units, cuda};
 
 /// A target.
@@ -50,8 +50,34 @@ pub const CUDA: Target =
 pub struct Nests {
     /// Its own.
     pub own: Nest,
+    /// Those for contiguous elements.
+    pub wide: Vec<(Wide, Nest)>,
+    /// Those of a split reduction.
+    pub split: Option<SplitNests>,
     /// Those of launches that add up what it leaves, each with its store.
     pub totals: Vec<(usize, Nest)>,
+}
+
+/// The nests of a split reduction.
+#[derive(Debug, Hash)]
+pub struct SplitNests {
+    /// That of parts of rows.
+    pub parts: Nest,
+    /// The same for contiguous elements.
+    pub wide: Option<(Wide, Nest)>,
+    /// That which merges them.
+    pub merge: Nest,
+}
+
+/// The names of the functions of a split reduction: of parts, of contiguous elements, and of the
+/// merge.
+pub fn split_names(name: &str) -> [String; 3] {
+    ["parts", "wide_parts", "merge"].map(|word| format!("{name}_{word}"))
+}
+
+/// The name of a function for contiguous elements, by its number.
+pub fn wide_name(name: &str, number: usize) -> String {
+    format!("{name}_wide{number}")
 }
 
 /// What is printed of kernels.
@@ -80,6 +106,30 @@ pub fn form(name: &str) -> Option<(&'static Target, Stage)> {
     FORMS.iter().find(|row| row.0 == name).map(|row| (row.1, row.2))
 }
 
+impl SplitNests {
+    /// They, with their names.
+    fn named(&self, name: &str) -> impl Iterator<Item = (String, &Nest)> {
+        let [parts, wide, merge] = split_names(name);
+        let wide = self.wide.as_ref().map(|(_, nest)| (wide, nest));
+        std::iter::once((parts, &self.parts)).chain(wide).chain([(merge, &self.merge)])
+    }
+}
+
+impl Nests {
+    /// All of them with their names, if that of the first is this.
+    fn named(&self, name: &str) -> impl Iterator<Item = (String, &Nest)> {
+        let wide = self.wide.iter().enumerate().map(|(number, (_, nest))| (wide_name(name, number), nest));
+        let split = self.split.iter().flat_map(|split| split.named(name));
+        let totals = self.totals.iter().map(|(store, nest)| (total_name(name, *store), nest));
+        std::iter::once((name.to_owned(), &self.own)).chain(wide).chain(split).chain(totals)
+    }
+
+    /// The names of their functions.
+    pub fn names(&self, name: &str) -> Vec<String> {
+        self.named(name).map(|(name, _)| name).collect()
+    }
+}
+
 impl Target {
     /// The target with a name.
     pub fn named(name: &str) -> Option<&'static Target> {
@@ -104,7 +154,9 @@ impl Target {
     /// # Errors
     /// Why the target has none.
     pub fn nests(&self, kernel: &Kernel, traversal: &Traversal, plan: &Plan) -> Result<Nests, String> {
-        let mut nests = Nests { own: self.nest(kernel, traversal, plan)?, totals: Vec::new() };
+        let own = self.nest(kernel, traversal, plan)?;
+        let (wide, split) = (self.wide(kernel, traversal, plan)?, self.split(kernel, traversal, plan)?);
+        let mut nests = Nests { own, wide, split, totals: Vec::new() };
         for store in summed_stores(kernel).filter(|_| plan.grid.is_some()) {
             let Some((total, traversal)) = total_kernel(kernel, store) else { continue };
             let nest = self.nest(&total, &traversal, &(self.choose)(&total, &traversal))?;
@@ -113,10 +165,47 @@ impl Target {
         Ok(nests)
     }
 
-    /// The functions of nests.
+    /// The nests for contiguous elements.
+    fn wide(&self, kernel: &Kernel, traversal: &Traversal, plan: &Plan) -> Result<Vec<(Wide, Nest)>, String> {
+        let Some(grid) = plan.grid.filter(|grid| grid.wide) else { return Ok(Vec::new()) };
+        let nest = |wide: Wide| {
+            let Some((wide, nest)) = build_wide(kernel, traversal, plan, wide)? else { return Ok(None) };
+            verify(&nest).map_err(|why| format!("its nest for contiguous elements is wrong: {why}"))?;
+            Ok(Some((wide, nest)))
+        };
+        wide_functions(kernel, traversal, grid).into_iter().filter_map(|wide| nest(wide).transpose()).collect()
+    }
+
+    /// The nests of a split reduction.
+    fn split(&self, kernel: &Kernel, traversal: &Traversal, plan: &Plan) -> Result<Option<SplitNests>, String> {
+        let Some(grid) = plan.grid.filter(|grid| grid.split) else { return Ok(None) };
+        let nest = |which: Split, wide: Option<Wide>| {
+            let nest = build_split(kernel, traversal, plan, (which, wide))?;
+            verify(&nest).map_err(|why| format!("its nest for parts of rows is wrong: {why}"))?;
+            Ok::<Nest, String>(nest)
+        };
+        let wide = wide_functions(kernel, traversal, grid).into_iter().find(|wide| wide.rounds.is_none());
+        let wide = wide.map(|wide| Wide { threads: grid.threads, ..wide });
+        Ok(Some(SplitNests {
+            parts: nest(Split::Parts, None)?,
+            wide: wide.map(|wide| Ok::<_, String>((wide, nest(Split::Parts, Some(wide))?))).transpose()?,
+            merge: nest(Split::Merge, None)?,
+        }))
+    }
+
+    /// The functions of nests, with their names.
+    pub fn functions(&self, name: &str, nests: &Nests) -> Vec<(String, String)> {
+        let function = |(name, nest): (String, &Nest)| {
+            let text = (self.print)(&name, nest);
+            (name, text)
+        };
+        nests.named(name).map(function).collect()
+    }
+
+    /// The text of the functions of nests.
     pub fn printed(&self, name: &str, nests: &Nests) -> String {
-        let function = |(store, nest): &(usize, Nest)| format!("\n{}", (self.print)(&total_name(name, *store), nest));
-        (self.print)(name, &nests.own) + &nests.totals.iter().map(function).collect::<String>()
+        let functions: Vec<String> = self.functions(name, nests).into_iter().map(|(_, text)| text).collect();
+        functions.join("\n")
     }
 
     /// The functions of a kernel.

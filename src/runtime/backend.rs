@@ -19,6 +19,7 @@ use super::memory_profile::MemoryProfile;
 use super::prepared_launch::Prepared;
 use super::thread_pool::processors;
 use super::toolchain::{self, Compiler};
+use super::wide_launch::{functions_of, split_functions_of};
 use crate::codegen::c_units;
 use crate::codegen::column_totals::total_name;
 use crate::codegen::geometry::{self, Geometry, View, settle};
@@ -639,10 +640,8 @@ impl CpuBackend {
         let text = (self.target().unit)(&functions);
         let source = match self.settings.engine {
             Engine::Emulated | Engine::Checked => {
-                let totals = names.iter().zip(unit).flat_map(|(name, wanted)| {
-                    wanted.nests.totals.iter().map(move |(store, _)| total_name(name, *store))
-                });
-                let all: Vec<String> = names.iter().cloned().chain(totals).collect();
+                let all: Vec<String> =
+                    names.iter().zip(unit).flat_map(|(name, wanted)| wanted.nests.names(name)).collect();
                 emulated_launch::source(&text, &all, self.settings.engine == Engine::Checked)
             }
             Engine::Device => return self.make_on_device(&names, unit, &text),
@@ -663,7 +662,8 @@ impl CpuBackend {
         for (name, wanted) in names.iter().zip(unit) {
             let total = |(store, _): &(usize, _)| Ok((*store, module.function(&total_name(name, *store))?));
             let kernel = DeviceKernel {
-                function: module.function(name)?,
+                functions: functions_of(name, &wanted.nests, |name| module.function(name))?,
+                split: split_functions_of(name, &wanted.nests, |name| module.function(name))?,
                 totals: wanted.nests.totals.iter().map(total).collect::<Result<_, String>>()?,
                 grid: wanted.grid.ok_or("a plan for GPUs has no grid")?,
                 module: module.clone(),
@@ -709,7 +709,8 @@ impl CpuBackend {
             return Ok(Code::Function(library.kernel(name)?, library.clone()));
         };
         Ok(Code::Emulated(Emulated {
-            entry: library.emulated(&entry_of(name))?,
+            functions: functions_of(name, &wanted.nests, |name| library.emulated(&entry_of(name)))?,
+            split: split_functions_of(name, &wanted.nests, |name| library.emulated(&entry_of(name)))?,
             totals: (wanted.nests.totals.iter())
                 .map(|(store, _)| Ok((*store, library.emulated(&entry_of(&total_name(name, *store)))?)))
                 .collect::<Result<_, String>>()?,

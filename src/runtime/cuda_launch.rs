@@ -13,8 +13,9 @@
 
 use super::cuda_device::{Device, DeviceMemory, Function, Module};
 use super::device_launch::DeviceLaunch;
-use super::emulated_launch::{Operands, blocks_of, place, total_launch};
+use super::emulated_launch::{MOST_BLOCKS, Operands, SLOT, blocks_of, place, total_launch};
 use super::partial_sums::PartialSums;
+use super::wide_launch::{Functions, SplitFunctions};
 use crate::codegen::geometry::Geometry;
 use crate::codegen::kernel::Kernel;
 use crate::codegen::kernel_plan::{Grid, RowsBy};
@@ -25,11 +26,17 @@ use crate::tensor::{Tensor, layout};
 use std::any::Any;
 use std::rc::Rc;
 
+/// Most blocks of other launches: many more than a device runs at once, so that each has little to
+/// do, and the last ones end at nearly the same time.
+const MANY_BLOCKS: i64 = 1 << 20;
+
 /// A kernel of a GPU.
 #[derive(Debug)]
 pub struct DeviceKernel {
     pub(super) module: Rc<Module>,
-    pub(super) function: Function,
+    pub(super) functions: Functions<Function>,
+    /// Those of a split reduction.
+    pub(super) split: Option<SplitFunctions<Function>>,
     /// Those that add up the partial sums of column reductions, by their stores.
     pub(super) totals: Vec<(usize, Function)>,
     pub(super) grid: Grid,
@@ -83,7 +90,7 @@ impl DeviceKernel {
         (floats, integers): (&[f64], &[i64]),
     ) -> Result<Vec<Rc<DeviceMemory>>, String> {
         let device = self.module.device();
-        let mut data: Vec<(usize, usize)> = Vec::new();
+        let (mut data, mut starts): (Vec<(usize, usize)>, Vec<usize>) = Default::default();
         // Until the end of this function; what is freed then is used again later on the stream.
         let mut held = Vec::new();
         for (load, &offset) in kernel.loads.iter().zip(&geometry.offsets) {
@@ -95,6 +102,7 @@ impl DeviceKernel {
             let memory = on_device(tensor, device)?;
             let begin = (tensor.offset() + offset).saturating_sub(known.start) * load.dtype.size();
             data.push((memory.address() + begin, reach.saturating_sub(offset)));
+            starts.push(begin);
             held.push(memory);
         }
         let mut results = Vec::new();
@@ -105,10 +113,17 @@ impl DeviceKernel {
             let begin = offset * kernel.made[store.tensor].dtype.size();
             let elements = layout::numel(&geometry.made[store.tensor].0) - offset;
             data.push((results[store.tensor].address() + begin, elements));
+            starts.push(begin);
         }
-        let mut launch = Operands { data: &data, floats, integers }.launch(geometry)?;
-        let sums = PartialSums::of(kernel, geometry, self.grid)?;
-        let blocks = blocks_of(&launch, self.grid, self.grid.rows);
+        let operands = Operands { data: &data, starts: &starts, floats, integers };
+        let mut launch = operands.launch(geometry)?;
+        if self.launch_split((kernel, geometry), &mut launch, &starts)? {
+            return Ok(results);
+        }
+        let chosen = self.functions.chosen(self.grid, (kernel, geometry), &launch, &starts);
+        let sums = PartialSums::of(kernel, geometry, chosen.grid)?;
+        let most = if sums.is_empty() { MANY_BLOCKS } else { MOST_BLOCKS };
+        let blocks = blocks_of(&launch, chosen.grid.rows, chosen.grid.threads * chosen.lanes).min(most);
         let blocks = sums.iter().map(PartialSums::most_blocks).fold(blocks, i64::min);
         let mut partial = Vec::new();
         for sums in &sums {
@@ -118,20 +133,39 @@ impl DeviceKernel {
             place(sums, (memory.address(), elements), &mut launch)?;
             partial.push((memory, elements));
         }
-        self.enter(self.function, blocks, &launch)?;
+        self.enter(chosen.function, (blocks, chosen.grid.threads), &launch)?;
         for (sums, (memory, elements)) in sums.iter().zip(&partial) {
             let launch = total_launch(sums, (memory.address(), *elements), data[sums.access].0);
             let total = self.totals.iter().find(|total| total.0 == sums.store).ok_or("a sum has no second launch")?;
-            self.enter(total.1, blocks_of(&launch, self.grid, RowsBy::Thread), &launch)?;
+            let blocks = blocks_of(&launch, RowsBy::Thread, self.grid.threads).min(MANY_BLOCKS);
+            self.enter(total.1, (blocks, self.grid.threads), &launch)?;
         }
         Ok(results)
     }
 
-    fn enter(&self, function: Function, blocks: i64, launch: &DeviceLaunch) -> Result<(), String> {
+    /// Launches parts of rows and what merges them, if rows are worth it to be split.
+    fn launch_split(
+        &self,
+        of: (&Kernel, &Geometry),
+        launch: &mut DeviceLaunch,
+        starts: &[usize],
+    ) -> Result<bool, String> {
+        let split = self.split.as_ref().and_then(|split| split.chosen(self.grid, of, launch, starts));
+        let Some(split) = split else { return Ok(false) };
+        // Until the end of this function; what is freed then is used again later on the stream.
+        let memory = self.module.device().allocate(split.slots * SLOT)?;
+        launch.left = memory.address();
+        self.enter(split.parts.function, (split.blocks, split.parts.grid.threads), launch)?;
+        let blocks = blocks_of(launch, self.grid.rows, self.grid.threads).min(MANY_BLOCKS);
+        self.enter(split.merge, (blocks, self.grid.threads), launch)?;
+        Ok(true)
+    }
+
+    fn enter(&self, function: Function, size: (i64, usize), launch: &DeviceLaunch) -> Result<(), String> {
         // SAFETY: as for compiled kernels, see `launching.rs`: the text is of the same kernel, and
         // its accesses are within the memory that `geometry` was checked against. The module is
         // loaded, and unloading it waits for its kernels. Memory that is dropped before the launch
         // is done goes to the pool, whose next user comes later on the stream.
-        unsafe { self.module.device().launch(function, (blocks, self.grid.threads), launch) }
+        unsafe { self.module.device().launch(function, size, launch) }
     }
 }

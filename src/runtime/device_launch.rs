@@ -23,6 +23,11 @@ pub(super) struct DeviceLaunch {
     /// The number of rows, and of the elements of a row.
     pub(super) rows: u32,
     pub(super) count: u32,
+    /// Where the parts of a split reduction leave their states, their number, and the elements of
+    /// each.
+    pub(super) left: usize,
+    pub(super) parts: u32,
+    pub(super) share: u32,
     /// Sizes, and strides in elements, a row for each access.
     pub(super) shape: [u32; MOST_DIMS],
     pub(super) strides: [[u32; MOST_DIMS]; MOST_ACCESSES],
@@ -42,6 +47,9 @@ impl DeviceLaunch {
         kept: 0,
         rows: 0,
         count: 0,
+        left: 0,
+        parts: 1,
+        share: 0,
         shape: [1; MOST_DIMS],
         strides: [[0; MOST_DIMS]; MOST_ACCESSES],
         of_block: [0; MOST_ACCESSES],
@@ -53,6 +61,13 @@ impl DeviceLaunch {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cell([u32; 8]);
+
+impl Cell {
+    /// Whether a thread has written the element.
+    pub(super) fn is_written(&self) -> bool {
+        self.0[0] != 0
+    }
+}
 
 /// The memory of an access: `jo_region`.
 #[repr(C)]
@@ -133,10 +148,11 @@ mod tests {
 
     #[test]
     fn fields_are_those_of_the_kernels() {
-        // `jo_launch`: pointers, doubles and 64-bit integers, then four of 32 bits, then arrays.
+        // `jo_launch`: pointers, doubles and 64-bit integers, then four of 32 bits, a pointer, two
+        // of 32 bits, then arrays.
         assert_eq!(offset_of!(DeviceLaunch, floats), 8 * MOST_ACCESSES);
         assert_eq!(offset_of!(DeviceLaunch, rank), 8 * (MOST_ACCESSES + 2 * MOST_NUMBERS));
-        assert_eq!(offset_of!(DeviceLaunch, shape), offset_of!(DeviceLaunch, rank) + 16);
+        assert_eq!(offset_of!(DeviceLaunch, shape), offset_of!(DeviceLaunch, rank) + 32);
         assert_eq!(
             size_of::<DeviceLaunch>(),
             offset_of!(DeviceLaunch, shape) + 4 * (MOST_DIMS * (1 + MOST_ACCESSES) + 2 * MOST_ACCESSES)

@@ -12,6 +12,7 @@ use super::device_launch::{Cell, DeviceLaunch, Emulation, MOST_DIMS, RawFinding,
 use super::loading::{EmulatedEntry, Loaded};
 use super::memory_profile::MemoryProfile;
 use super::partial_sums::PartialSums;
+use super::wide_launch::{Functions, SplitFunctions};
 use crate::codegen::geometry::Geometry;
 use crate::codegen::kernel::Kernel;
 use crate::codegen::kernel_plan::{Grid, RowsBy};
@@ -23,9 +24,9 @@ use std::sync::Mutex;
 const EMULATION: &str = include_str!("emulation.c");
 /// Positions have so many bits: `jo_index` has 32, and loops add the number of threads.
 const LARGEST: i64 = 1 << 31;
-/// Most blocks of a launch: four for each multiprocessor of the largest devices. Rows beyond are
-/// computed by the same blocks in turn.
-const MOST_BLOCKS: i64 = 528;
+/// Most blocks of a launch that is emulated, or that has partial sums for each: four for each
+/// multiprocessor of the largest devices. Rows beyond are computed by the same blocks in turn.
+pub(super) const MOST_BLOCKS: i64 = 528;
 /// The same where accesses are checked: each block computes several rows, one after the other, so
 /// that what it leaves in shared memory meets the next row.
 const CHECKED_BLOCKS: i64 = 2;
@@ -33,6 +34,8 @@ const CHECKED_BLOCKS: i64 = 2;
 const STACK: usize = 32 << 10;
 /// Stands for several threads in findings: `JO_MOST_THREADS`.
 const SEVERAL: i64 = 1024;
+/// Bytes of a slot of the state that a part of a row leaves.
+pub(super) const SLOT: usize = 8;
 /// Findings that are kept of a launch.
 const MOST_FINDINGS: usize = 8;
 /// Places of a kernel whose accesses are counted: `JO_WATCHED`.
@@ -50,7 +53,9 @@ pub(super) struct Observed {
 /// A kernel whose blocks of threads are emulated.
 #[derive(Debug)]
 pub struct Emulated {
-    pub(super) entry: EmulatedEntry,
+    pub(super) functions: Functions<EmulatedEntry>,
+    /// Those of a split reduction.
+    pub(super) split: Option<SplitFunctions<EmulatedEntry>>,
     /// Those that add up the partial sums of column reductions, by their stores.
     pub(super) totals: Vec<(usize, EmulatedEntry)>,
     pub(super) library: Rc<Loaded>,
@@ -67,6 +72,8 @@ pub struct Emulated {
 pub(super) struct Operands<'a> {
     /// The first element of each access, and the elements that its memory has from there on.
     pub(super) data: &'a [(usize, usize)],
+    /// The bytes at which they begin in memory that is aligned.
+    pub(super) starts: &'a [usize],
     pub(super) floats: &'a [f64],
     pub(super) integers: &'a [i64],
 }
@@ -104,8 +111,13 @@ impl Emulated {
         seed: u32,
     ) -> Result<Observed, String> {
         let mut launch = operands.launch(geometry)?;
-        let mut sums = PartialSums::of(kernel, geometry, self.grid)?;
-        let blocks = sums.iter().map(PartialSums::most_blocks).fold(self.blocks(&launch), i64::min);
+        if let Some(seen) = self.launch_split((kernel, geometry), operands, &mut launch, seed) {
+            return Ok(seen);
+        }
+        let chosen = self.functions.chosen(self.grid, (kernel, geometry), &launch, operands.starts);
+        let mut sums = PartialSums::of(kernel, geometry, chosen.grid)?;
+        let blocks = blocks_of(&launch, chosen.grid.rows, chosen.grid.threads * chosen.lanes);
+        let blocks = sums.iter().map(PartialSums::most_blocks).fold(blocks.min(self.most_blocks()), i64::min);
         let mut memory: Vec<Memory> = (0..kernel.accesses()).map(|at| self.memory(kernel, operands, at)).collect();
         for sums in &mut sums {
             sums.begin(blocks);
@@ -114,17 +126,48 @@ impl Emulated {
             memory[sums.access] = self.partial(sums);
         }
         let mut seen = Observed::default();
-        self.run((self.entry, self.has_barriers), &launch, blocks, &mut memory, (seed, &mut seen));
+        let entry = (chosen.function, chosen.grid.threads, self.has_barriers);
+        self.run(entry, &launch, blocks, &mut memory, (seed, &mut seen));
         for sums in &sums {
             let to = operands.data[sums.access];
             let mut memory = [Memory { cells: Vec::new(), ..self.partial(sums) }, self.result(kernel, sums, to)];
             let at = (sums.memory.as_ptr().expose_provenance(), sums.memory.len());
             let launch = total_launch(sums, at, to.0);
             let entry = self.totals.iter().find(|total| total.0 == sums.store).ok_or("a sum has no second launch")?;
-            let blocks = self.blocks_of(&launch, RowsBy::Thread);
-            self.run((entry.1, false), &launch, blocks, &mut memory, (seed, &mut seen));
+            let blocks = blocks_of(&launch, RowsBy::Thread, self.grid.threads).min(self.most_blocks());
+            self.run((entry.1, self.grid.threads, false), &launch, blocks, &mut memory, (seed, &mut seen));
         }
         Ok(seen)
+    }
+
+    /// Runs parts of rows and what merges them, if rows are worth it to be split.
+    fn launch_split(
+        &self,
+        (kernel, geometry): (&Kernel, &Geometry),
+        operands: &Operands<'_>,
+        launch: &mut DeviceLaunch,
+        seed: u32,
+    ) -> Option<Observed> {
+        let split = self.split.as_ref()?.chosen(self.grid, (kernel, geometry), launch, operands.starts)?;
+        let left = vec![0u64; split.slots];
+        launch.left = left.as_ptr().expose_provenance();
+        let mut memory: Vec<Memory> = (0..kernel.accesses()).map(|at| self.memory(kernel, operands, at)).collect();
+        let cells = cells(self.is_checked, left.len());
+        memory.push(Memory { address: launch.left, elements: left.len(), size: SLOT, is_set: false, cells });
+        let mut seen = Observed::default();
+        let entry = (split.parts.function, split.parts.grid.threads, self.has_barriers);
+        self.run(entry, launch, split.blocks.min(self.most_blocks()), &mut memory, (seed, &mut seen));
+        if let Some(left) = memory.last_mut() {
+            if !left.cells.iter().all(Cell::is_written) {
+                seen.findings.push("a part of a row leaves no state".to_owned());
+            }
+            // The second launch follows the first: no access of it races with those.
+            left.cells.clear();
+        }
+        let blocks = blocks_of(launch, self.grid.rows, self.grid.threads).min(self.most_blocks());
+        let entry = (split.merge, self.grid.threads, self.has_barriers);
+        self.run(entry, launch, blocks, &mut memory, (seed, &mut seen));
+        Some(seen)
     }
 
     /// The memory of an access, with what is known of its elements.
@@ -147,7 +190,7 @@ impl Emulated {
     /// Runs the blocks of one kernel.
     fn run(
         &self,
-        (entry, has_barriers): (EmulatedEntry, bool),
+        (entry, threads, has_barriers): (EmulatedEntry, usize, bool),
         launch: &DeviceLaunch,
         blocks: i64,
         memory: &mut [Memory],
@@ -158,10 +201,10 @@ impl Emulated {
         let mut places = vec![RawPlace::default(); if self.is_checked { MOST_PLACES } else { 0 }];
         // A panic leaves no state behind that a launch would read.
         let mut stacks = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        stacks.resize(STACK * self.grid.threads, 0);
+        stacks.resize(STACK * threads, 0);
         let mut emulation = Emulation {
             blocks,
-            threads: self.grid.threads as i64,
+            threads: threads as i64,
             seed: i64::from(seed),
             has_barriers: i64::from(has_barriers),
             stacks: aligned(&mut stacks),
@@ -183,12 +226,8 @@ impl Emulated {
         seen.profile.add(&places[..counted], |line| self.statement(line));
     }
 
-    fn blocks(&self, launch: &DeviceLaunch) -> i64 {
-        self.blocks_of(launch, self.grid.rows)
-    }
-
-    fn blocks_of(&self, launch: &DeviceLaunch, by: RowsBy) -> i64 {
-        blocks_of(launch, self.grid, by).min(if self.is_checked { CHECKED_BLOCKS } else { MOST_BLOCKS })
+    fn most_blocks(&self) -> i64 {
+        if self.is_checked { CHECKED_BLOCKS } else { MOST_BLOCKS }
     }
 
     #[allow(unsafe_code, reason = "the geometry was checked for all accesses of the kernel")]
@@ -231,12 +270,13 @@ impl Emulated {
     }
 }
 
-/// The blocks of a launch.
-pub(super) fn blocks_of(launch: &DeviceLaunch, grid: Grid, by: RowsBy) -> i64 {
+/// The blocks of a launch whose rows are computed by a block each, or by a thread, where a block
+/// takes so many.
+pub(super) fn blocks_of(launch: &DeviceLaunch, by: RowsBy, taken: usize) -> i64 {
     let rows = i64::from(launch.rows);
     match by {
-        RowsBy::Block => rows.min(MOST_BLOCKS),
-        RowsBy::Thread => ((rows + grid.threads as i64 - 1) / grid.threads as i64).min(MOST_BLOCKS),
+        RowsBy::Block => rows,
+        RowsBy::Thread => (rows + taken as i64 - 1) / taken as i64,
     }
 }
 

@@ -5,10 +5,11 @@ use super::disk_cache::DiskCache;
 use super::emulated_launch::{Emulated, Observed, Operands, entry_of, source};
 use super::loading::Loaded;
 use super::toolchain;
+use super::wide_launch::{functions_of, split_functions_of};
 use super::{CpuBackend, Engine, Settings};
 use crate::codegen::geometry::{Geometry, View, settle};
 use crate::codegen::kernel::Kernel;
-use crate::codegen::target::CUDA;
+use crate::codegen::target::{CUDA, Nests};
 use crate::codegen::whole_graph::{Planned, kernels};
 use crate::interpreter::{Environment, IValue, Machine};
 use crate::ir::Graph;
@@ -18,6 +19,9 @@ use std::rc::Rc;
 
 /// Rows, and the elements of each: neither is a multiple of the threads of a block.
 const SHAPE: [i64; 2] = [5, 1000];
+/// Rows whose elements cannot be taken several at once, so that launches take the function of the
+/// plan.
+const ODD: [i64; 2] = [5, 1001];
 /// The seeds of the orders in which threads are scheduled.
 const SEEDS: std::ops::Range<u32> = 0..3;
 
@@ -47,48 +51,72 @@ fn planned(section: &str) -> Planned {
     kernels(&graph(section), None, &CUDA).planned.remove(0)
 }
 
-/// Its text.
-fn text(section: &str) -> String {
-    let planned = planned(section);
-    CUDA.function("k", &planned.kernel, &planned.traversal, &planned.plan).expect("a function")
+/// Its functions.
+fn nests(planned: &Planned) -> Nests {
+    CUDA.nests(&planned.kernel, &planned.traversal, &planned.plan).expect("nests")
 }
 
-/// The emulated kernel of a unit, checked.
-fn emulated(planned: &Planned, text: &str) -> Emulated {
+/// A group, the shape of its operand, and what the function is named that a launch takes, which is
+/// changed: that of the plan, unless there is a suffix.
+#[derive(Clone, Copy, Debug)]
+struct Case(&'static str, [i64; 2], &'static str);
+
+impl Case {
+    /// Of the function of the plan.
+    fn own(section: &'static str) -> Case {
+        Case(section, ODD, "")
+    }
+
+    /// The text of that function.
+    fn text(self) -> String {
+        let all = CUDA.functions("k", &nests(&planned(self.0)));
+        let found = all.into_iter().find(|(name, _)| *name == format!("k{}", self.2));
+        found.unwrap_or_else(|| panic!("{self:?} has no such function")).1
+    }
+}
+
+/// The emulated kernel of functions, checked.
+fn emulated(planned: &Planned, functions: &[(String, String)]) -> Emulated {
     let cache = DiskCache::new(None);
     let compiler = toolchain::find((None, None), true, &cache, None).expect("there is a compiler");
     let folder = cache.private_folder().expect("there is a folder");
-    let path = compiler.compile(&source(text, &["k".to_owned()], true), &folder.0, None);
+    let (names, texts): (Vec<String>, Vec<String>) = functions.iter().cloned().unzip();
+    let text = (CUDA.unit)(&texts);
+    let path = compiler.compile(&source(&text, &names, true), &folder.0, None);
     let library = Rc::new(path.and_then(|path| Loaded::open(&path)).unwrap_or_else(|why| panic!("{why}\n{text}")));
-    let nest = CUDA.nest(&planned.kernel, &planned.traversal, &planned.plan).expect("a nest");
+    let (nests, find) = (nests(planned), |name: &str| library.emulated(&entry_of(name)));
     Emulated {
-        entry: library.emulated(&entry_of("k")).expect("an entry"),
-        library,
+        functions: functions_of("k", &nests, find).expect("entries"),
+        split: split_functions_of("k", &nests, find).expect("entries"),
+        library: library.clone(),
         totals: Vec::new(),
         grid: planned.plan.grid.expect("a grid"),
-        has_barriers: nest.has_barriers(),
+        has_barriers: nests.own.has_barriers(),
         text: text.into(),
         is_checked: true,
     }
 }
 
-fn geometry(kernel: &Kernel) -> Geometry {
-    let view = View { shape: Dims::from_slice(&SHAPE), strides: Dims::from_slice(&[SHAPE[1], 1]), offset: 0 };
+fn geometry(kernel: &Kernel, shape: [i64; 2]) -> Geometry {
+    let view = View { shape: Dims::from_slice(&shape), strides: Dims::from_slice(&[shape[1], 1]), offset: 0 };
     settle(kernel, &[Some(view)]).expect("a space")
 }
 
 /// The result of a kernel whose text was changed, and what its launches report, under each seed.
-fn run(section: &str, change: &dyn Fn(&str) -> String) -> (Vec<f32>, Vec<String>) {
-    let (result, seen) = observed(section, change);
+fn run(case: Case, change: &dyn Fn(&str) -> String) -> (Vec<f32>, Vec<String>) {
+    let (result, seen) = observed(case, change);
     (result, seen.into_iter().flat_map(|seen| seen.findings).collect())
 }
 
-fn observed(section: &str, change: &dyn Fn(&str) -> String) -> (Vec<f32>, Vec<Observed>) {
+fn observed(case: Case, change: &dyn Fn(&str) -> String) -> (Vec<f32>, Vec<Observed>) {
+    let Case(section, shape, suffix) = case;
     let planned = planned(section);
-    let changed = change(&text(section));
-    let emulated = emulated(&planned, &(CUDA.unit)(&[changed]));
-    let geometry = geometry(&planned.kernel);
-    let input: Vec<f32> = (0..SHAPE[0] * SHAPE[1]).map(|i| (i * 37 % 211) as f32 / 70.0 - 1.5).collect();
+    let mut functions = CUDA.functions("k", &nests(&planned));
+    let changed = functions.iter_mut().find(|(name, _)| *name == format!("k{suffix}"));
+    changed.into_iter().for_each(|(_, text)| *text = change(text));
+    let emulated = emulated(&planned, &functions);
+    let geometry = geometry(&planned.kernel, shape);
+    let input: Vec<f32> = (0..shape[0] * shape[1]).map(|i| (i * 37 % 211) as f32 / 70.0 - 1.5).collect();
     let mut result = vec![f32::NAN; geometry.made[0].0.iter().product::<i64>() as usize];
     let mut found = Vec::new();
     for seed in SEEDS {
@@ -96,7 +124,7 @@ fn observed(section: &str, change: &dyn Fn(&str) -> String) -> (Vec<f32>, Vec<Ob
             (input.as_ptr().expose_provenance(), input.len()),
             (result.as_mut_ptr().expose_provenance(), result.len()),
         ];
-        let operands = Operands { data: &data, floats: &[], integers: &[] };
+        let operands = Operands { data: &data, starts: &[0, 0], floats: &[], integers: &[] };
         found.push(emulated.launch(&planned.kernel, &geometry, &operands, seed).expect("a launch"));
     }
     (result, found)
@@ -149,14 +177,60 @@ const SOFTMAX: &str = "%y : Tensor = aten::softmax(%x, %one, %none)";
 const VARIANCE: &str = "%y : Tensor = aten::var(%x, %dims, %no, %no)";
 const PLACE: &str = "%i : Tensor = aten::argmax(%x, %one, %no)\n  %y : Tensor = aten::mul(%i, %half)";
 const SCAN: &str = "%y : Tensor = aten::cumsum(%x, %one, %none)";
+const COLUMNS: &str = "%y : Tensor = aten::sum(%x, %outer, %no, %none)";
 const RELU: &str = "%y : Tensor = aten::relu(%x)";
 
 #[test]
 fn kernels_as_they_are_have_nothing_wrong() {
     for section in [SUM, SOFTMAX, RELU, "%y : Tensor = aten::var(%x, %dims, %no, %no)"] {
-        let (result, found) = run(section, &str::to_owned);
+        let (result, found) = run(Case::own(section), &str::to_owned);
         assert!(result.iter().all(|x| x.is_finite()), "{section}");
         assert_eq!(found, Vec::<String>::new(), "{section}");
+    }
+}
+
+/// Functions beside those of plans: of contiguous elements that are kept, that are too many for
+/// that, and of points; of parts of rows, by a thread or a block each, and of what merges them.
+const OTHERS: [Case; 10] = [
+    Case(SOFTMAX, [7, 200], "_wide0"),
+    Case(SOFTMAX, [3, 2200], "_wide1"),
+    Case(VARIANCE, [3, 2200], "_wide1"),
+    Case(SOFTMAX, [3, 5000], "_wide2"),
+    Case(SOFTMAX, [3, 20_000], "_wide3"),
+    Case(RELU, SHAPE, "_wide0"),
+    Case(COLUMNS, [70, 6], "_parts"),
+    Case(COLUMNS, [70, 6], "_merge"),
+    Case(VARIANCE, [2, 20_001], "_parts"),
+    Case(VARIANCE, [2, 70_000], "_wide_parts"),
+];
+
+#[test]
+fn functions_beside_those_of_plans_are_taken_and_right() {
+    for case in OTHERS {
+        let (result, found) = run(case, &str::to_owned);
+        assert_eq!(found, Vec::<String>::new(), "{case:?}");
+        let (wanted, _) = run(case, &|text| text.replacen("{\n", "{\n    return;\n", 1));
+        assert!(result.iter().all(|x| x.is_finite()) && result.iter().ne(&wanted), "{case:?} is not taken");
+    }
+}
+
+#[test]
+fn barriers_and_accesses_of_other_functions_are_checked() {
+    for case in OTHERS {
+        let barriers = case.text().matches("JO_BARRIER();").count();
+        let reported = (0..barriers).filter(|&n| !run(case, &|text| without_barrier(text, n)).1.is_empty());
+        // The last barrier of a phase is needed where another row follows, as arrays are the same.
+        assert!(reported.count() + 1 >= barriers.min(4), "{case:?}");
+        for access in ["JO_FETCH", "JO_DELIVER"] {
+            let text = case.text();
+            let Some(at) = text.find(&format!("= {access}(")).or_else(|| text.find(&format!(" {access}("))) else {
+                continue;
+            };
+            let comma = at + text[at..].match_indices(", ").nth(1).expect("a position").0;
+            let moved = |text: &str| format!("{}1 + {}", &text[..comma + 2], &text[comma + 2..]);
+            let (_, found) = run(case, &moved);
+            assert!(found.iter().any(|why| why.contains("that its size does not divide")), "{case:?}: {found:?}");
+        }
     }
 }
 
@@ -173,7 +247,7 @@ fn without_barrier(text: &str, n: usize) -> String {
 fn each_removed_barrier_is_reported_with_its_ir_line() {
     // Each phase of a softmax has arrays of its own: the last barrier of one is not needed for
     // what the other writes.
-    let all: [(&str, &str, &[usize]); 5] = [
+    let all: [(&'static str, &str, &[usize]); 5] = [
         (SUM, "aten::sum", &[0, 1, 2]),
         (SOFTMAX, "aten::softmax", &[0, 1, 3, 4]),
         (VARIANCE, "aten::var", &[0, 1, 2]),
@@ -182,7 +256,7 @@ fn each_removed_barrier_is_reported_with_its_ir_line() {
     ];
     for (section, kind, needed) in all {
         for &n in needed {
-            let (_, found) = run(section, &|text| without_barrier(text, n));
+            let (_, found) = run(Case::own(section), &|text| without_barrier(text, n));
             let is_told = |why: &String| why.contains("race, without a barrier in between") && why.contains(kind);
             assert!(found.iter().any(is_told), "barrier {n} of {section}: {found:?}");
         }
@@ -191,19 +265,22 @@ fn each_removed_barrier_is_reported_with_its_ir_line() {
 
 #[test]
 fn each_removed_mask_is_reported() {
-    const MASKS: [&str; 4] = [
+    const MASKS: [&str; 5] = [
         "if (JO_THREAD == 0) {",
         "if (JO_THREAD < half) {",
         "if (JO_THREAD >= distance) {",
         "if ((i64)element < launch.count) {",
+        "if (element < launch.count) {",
     ];
     let mut removed = [0; MASKS.len()];
-    for section in [SUM, SOFTMAX, VARIANCE, PLACE, SCAN] {
-        let text = text(section);
+    let own = [SUM, SOFTMAX, VARIANCE, PLACE, SCAN].map(Case::own);
+    for case in own.into_iter().chain(OTHERS) {
+        let (text, (wanted, _)) = (case.text(), run(case, &str::to_owned));
         for (mask, removed) in MASKS.iter().zip(&mut removed) {
             for (n, (at, _)) in text.match_indices(mask).enumerate() {
-                let (_, found) = run(section, &|text| format!("{}{{{}", &text[..at], &text[at + mask.len()..]));
-                assert!(!found.is_empty(), "{n}, `{mask}` of {section}");
+                let (result, found) = run(case, &|text| format!("{}{{{}", &text[..at], &text[at + mask.len()..]));
+                // A thread may combine what is in its registers only, which nothing checks.
+                assert!(!found.is_empty() || result != wanted, "{n}, `{mask}` of {case:?}");
                 *removed += 1;
             }
         }
@@ -213,12 +290,12 @@ fn each_removed_mask_is_reported() {
 
 #[test]
 fn accesses_apart_take_more_transactions() {
-    let totals = |section: &str, from: &str, to: &str, is_shared: bool| {
+    let totals = |section: &'static str, from: &str, to: &str, is_shared: bool| {
         let change = |text: &str| {
             assert!(text.contains(from), "`{from}` is not in\n{text}");
             text.replace(from, to)
         };
-        let (_, seen) = observed(section, &change);
+        let (_, seen) = observed(Case::own(section), &change);
         let total = seen[0].profile.total(is_shared);
         assert!(total.0 > 0, "nothing was counted in {section}");
         (total.1, total.2)
@@ -243,13 +320,13 @@ fn accesses_apart_take_more_transactions() {
 #[test]
 fn addresses_that_sizes_do_not_divide_are_reported() {
     let odd = "JO_GET((const float *)((const char *)in0 + 2), r0)";
-    let (_, found) = run(RELU, &|text| text.replace("JO_GET(in0, r0)", odd));
+    let (_, found) = run(Case::own(RELU), &|text| text.replace("JO_GET(in0, r0)", odd));
     assert!(found.iter().any(|why| why.contains("that its size does not divide") && why.contains("%x")), "{found:?}");
 }
 
 #[test]
 fn planted_errors_are_reported() {
-    let planted: [(&str, &str, &str, &str); 5] = [
+    let planted: [(&'static str, &str, &str, &str); 5] = [
         (SUM, "element < launch.count", "element <= launch.count", "outside of the memory of an operand"),
         (RELU, "row < launch.rows", "row <= launch.rows", "outside of the memory of an operand"),
         (SUM, "if (JO_THREAD == 0) {", "{", "race, without a barrier in between"),
@@ -266,7 +343,7 @@ fn planted_errors_are_reported() {
             assert!(text.contains(from), "`{from}` is not in\n{text}");
             text.replacen(from, to, 1)
         };
-        let (_, found) = run(section, &change);
+        let (_, found) = run(Case::own(section), &change);
         assert!(found.iter().any(|why| why.contains(expected)), "`{to}`: {found:?}");
     }
 }
@@ -274,6 +351,6 @@ fn planted_errors_are_reported() {
 #[test]
 fn threads_that_do_not_reach_a_barrier_are_reported() {
     let change = |text: &str| text.replacen("JO_BARRIER();", "if (JO_THREAD < 7) JO_BARRIER();", 1);
-    let (_, found) = run(SUM, &change);
+    let (_, found) = run(Case::own(SUM), &change);
     assert!(found.iter().any(|why| why.contains("wait at different barriers")), "{found:?}");
 }

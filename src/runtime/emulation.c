@@ -327,18 +327,21 @@ static void jo_give_way(void)
     if (jo_now_emulated->seed && jo_now_emulated->has_barriers && jo_random(16) == 0) jo_wait(JO_READY);
 }
 
-// The element that an access means; a place aside where it must not be touched.
-static void *jo_touch(const void *memory, const void *at, i64 size, int writes, i32 line, i32 counter)
+// Where an access is in its region; -1 if it is outside of it.
+static i64 jo_offset(const jo_region *region, const void *at, i64 size, i32 line)
+{
+    const i64 offset = region ? (const char *)at - region->memory : -1;
+    if (offset >= 0 && offset + size <= region->bytes) return offset;
+    jo_report(JO_BOUNDS, line, 0, 0);
+    return -1;
+}
+
+// An element of a region; a place aside where it must not be touched.
+static void *jo_touch_element(const jo_region *region, i64 offset, int writes, i32 line)
 {
     static i64 aside[2];
-    jo_give_way();
-    const jo_region *const region = jo_region_of(memory);
-    if ((i64)at % size) return jo_report(JO_MISALIGNED, line, 0, 0), (void *)aside;
-    const i64 offset = region ? (const char *)at - region->memory : -1;
-    if (offset < 0 || offset + size > region->bytes) return jo_report(JO_BOUNDS, line, 0, 0), (void *)aside;
-    const int is_shared = region >= jo_shared && region < jo_shared + JO_MOST_SHARED;
-    jo_count(counter, line, is_shared + 2 * writes, size, offset);
-    if (!region->cells) return writes ? jo_report(JO_OPERAND, line, 0, 0), (void *)aside : (void *)at;
+    void *const at = (void *)(region->memory + offset);
+    if (!region->cells) return writes ? jo_report(JO_OPERAND, line, 0, 0), (void *)aside : at;
     jo_cell *const cell = &region->cells[offset / region->size];
     if (!jo_is_ordered(cell->writer, cell->writer_block, cell->written_at))
         jo_report(JO_RACE, line, cell->writer_line, cell->writer - 1);
@@ -355,13 +358,57 @@ static void *jo_touch(const void *memory, const void *at, i64 size, int writes, 
         // Several have read it since the last barrier: whoever writes it now races.
         cell->reader = JO_MOST_THREADS + 1;
     }
-    return (void *)at;
+    return at;
+}
+
+static int jo_is_shared(const jo_region *region)
+{
+    return region >= jo_shared && region < jo_shared + JO_MOST_SHARED;
+}
+
+// The element that an access means; a place aside where it must not be touched.
+static void *jo_touch(const void *memory, const void *at, i64 size, int writes, i32 line, i32 counter)
+{
+    static i64 aside[2];
+    jo_give_way();
+    const jo_region *const region = jo_region_of(memory);
+    if ((i64)at % size) return jo_report(JO_MISALIGNED, line, 0, 0), (void *)aside;
+    const i64 offset = jo_offset(region, at, size, line);
+    if (offset < 0) return (void *)aside;
+    jo_count(counter, line, jo_is_shared(region) + 2 * writes, size, offset);
+    return jo_touch_element(region, offset, writes, line);
+}
+
+// Copies the elements that one access means, in so many bytes. Memory of a device is aligned where
+// that of an operand begins here, of which a launch knows how far that is from there.
+static __attribute__((unused)) void jo_touch_wide(
+    const void *memory, const void *at, i64 size, i64 bytes, int writes, i32 line, i32 counter, void *copy)
+{
+    jo_give_way();
+    const jo_region *const region = jo_region_of(memory);
+    const i64 offset = jo_offset(region, at, bytes, line);
+    if (offset < 0) return;
+    if (offset % (bytes < 16 ? bytes : 16)) jo_report(JO_MISALIGNED, line, 0, 0);
+    jo_count(counter, line, jo_is_shared(region) + 2 * writes, bytes, offset);
+    for (i64 k = 0; k < bytes; k += size) {
+        char *const own = (char *)copy + k, *const there = jo_touch_element(region, offset + k, writes, line);
+        __builtin_memcpy(writes ? there : own, writes ? own : there, (unsigned long)size);
+    }
 }
 
 #define JO_GET(memory, at) (*(__typeof__(&(memory)[0]))jo_touch((memory), &(memory)[at], sizeof((memory)[0]), 0, __LINE__, __COUNTER__))
 #define JO_PUT(memory, at, value) do { \
     const __typeof__(+(memory)[0]) jo_value = (value); \
     *(__typeof__(&(memory)[0]))jo_touch((memory), &(memory)[at], sizeof((memory)[0]), 1, __LINE__, __COUNTER__) = jo_value; \
+} while (0)
+#define JO_FETCH(wide, memory, at) __extension__({ \
+    wide jo_copy = {0}; \
+    jo_touch_wide((memory), &(memory)[at], sizeof((memory)[0]), sizeof(wide), 0, __LINE__, __COUNTER__, &jo_copy); \
+    jo_copy; \
+})
+#define JO_DELIVER(wide, memory, at, value) do { \
+    wide jo_copy = (value); \
+    jo_touch_wide((memory), &(memory)[at], sizeof((memory)[0]), sizeof(wide), 1, __LINE__, __COUNTER__, &jo_copy); \
 } while (0)
 #define JO_SHARED(type, name, count) \
     static type name[count]; \
@@ -373,8 +420,14 @@ static void jo_count_block(void) {}
 static void jo_end_count(void) {}
 #define JO_GET(memory, at) (memory)[at]
 #define JO_PUT(memory, at, value) (memory)[at] = (value)
+#define JO_FETCH(wide, memory, at) (*(const wide *)&(memory)[at])
+#define JO_DELIVER(wide, memory, at, value) (*(wide *)&(memory)[at] = (value))
 #define JO_SHARED(type, name, count) static type name[count]
 #endif
+// Memory of a processor need not be aligned as that of a device is.
+#define JO_WIDE(type, n) typedef struct __attribute__((packed, may_alias)) { type of[n]; } jo_##type##_##n
+#define JO_UNROLL
+#define JO_ROLLED
 
 #define JO_THREAD jo_thread_now
 #define JO_BLOCK jo_block_now

@@ -7,7 +7,7 @@ use super::executing::LaunchMemory;
 use super::launch_plan::{Code, Plan, touched};
 use super::launching::{in_phases, shared_out};
 use super::loading::Arguments;
-use crate::codegen::kernel::{Load, Made, Outcome};
+use crate::codegen::kernel::{Load, Made, Outcome, Store};
 use crate::codegen::kernel_plan::TUNING;
 use crate::codegen::nest::nest_execution::{Space, run};
 use crate::interpreter::IValue;
@@ -128,7 +128,8 @@ impl Prepared {
                 let stores = kernel.stores.iter().zip(&geometry.offsets[kernel.loads.len()..]);
                 let stored = stores.map(|(store, &offset)| layout::numel(&geometry.made[store.tensor].0) - offset);
                 let data: Vec<(usize, usize)> = data.iter().copied().zip(loaded.chain(stored)).collect();
-                let operands = Operands { data: &data, floats: &floats, integers: &integers };
+                let starts = self.starts();
+                let operands = Operands { data: &data, starts: &starts, floats: &floats, integers: &integers };
                 self.seen = emulated.launch(kernel, geometry, &operands, self.seed)?;
                 return Ok(true);
             }
@@ -181,6 +182,20 @@ impl Prepared {
             totals.add_up(&mut self.buffers[totals.tensor]);
         }
         Ok(true)
+    }
+
+    /// The bytes at which accesses begin in memory of a device, where storages are aligned.
+    fn starts(&self) -> Vec<usize> {
+        let Plan { kernel, geometry, .. } = &*self.plan;
+        let of_load = |(load, &offset): (&Load, &usize)| {
+            let begin = self.operands[load.operand]
+                .tensor()
+                .map_or(0, |tensor| (tensor.offset() + offset).saturating_sub(tensor.storage().known().start));
+            begin * load.dtype.size()
+        };
+        let of_store = |(store, &offset): (&Store, &usize)| offset * kernel.made[store.tensor].dtype.size();
+        let stores = kernel.stores.iter().zip(&geometry.offsets[kernel.loads.len()..]);
+        kernel.loads.iter().zip(&geometry.offsets).map(of_load).chain(stores.map(of_store)).collect()
     }
 
     /// Waits until the last launch is done.

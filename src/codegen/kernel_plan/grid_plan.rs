@@ -7,26 +7,23 @@
 //!   grid block 256                      a row by a block of 256 threads
 //! ```
 //!
-//! Nothing is kept from phase to phase: threads hide the latency of an exponential behind each
-//! other, and have no caches of their own to keep values in. What a later phase needs it computes
-//! again.
+//! Nothing is kept from phase to phase: what a later phase needs it computes again. Rows that fit
+//! into registers have functions of their own, see `wide_plan.rs`.
 
-use super::{Plan, TUNING};
-use crate::codegen::kernel::{Direction, Kernel, Traversal};
-use crate::codegen::loop_structure::is_reordered;
+use crate::codegen::kernel::Kernel;
 
 /// Threads of a block. Eight warps hide the latency of each other's loads, and states of two
 /// doubles for each of them are 4 KiB of shared memory.
-const THREADS: usize = 256;
+pub(super) const THREADS: usize = 256;
 /// The fewest and most threads of a block: a warp, and what devices allow.
-const LIMITS: std::ops::RangeInclusive<usize> = 32..=1024;
+pub(super) const LIMITS: std::ops::RangeInclusive<usize> = 32..=1024;
 /// Operands and results, and numbers of a kind, that a launch passes: with more, its arguments
 /// would exceed the 4 KiB that devices take. See `jo_launch` in `cuda_head.c`.
 pub const MOST_ACCESSES: usize = 32;
 /// See [`MOST_ACCESSES`].
 pub const MOST_NUMBERS: usize = 8;
 /// Bytes of shared memory that every device gives a block.
-const SHARED: usize = 48 << 10;
+pub(super) const SHARED: usize = 48 << 10;
 /// Bytes of the largest state of a reduction, for one thread: three doubles.
 const STATE: usize = 24;
 /// Bytes of the state of a scan.
@@ -39,6 +36,10 @@ pub struct Grid {
     pub threads: usize,
     /// What computes a row.
     pub rows: RowsBy,
+    /// Whether there are functions beside for contiguous elements, see `wide_plan.rs`.
+    pub wide: bool,
+    /// Whether there are functions for parts of rows, see `split_plan.rs`.
+    pub split: bool,
 }
 
 /// What computes a row.
@@ -65,25 +66,8 @@ impl RowsBy {
     }
 }
 
-/// The plan that heuristics choose for blocks of threads. Neighbouring threads are to read
-/// neighbouring elements.
-pub fn choose_grid(kernel: &Kernel, traversal: &Traversal) -> Plan {
-    let rows = match traversal.direction {
-        _ if has_ordered_scan(kernel) => RowsBy::Thread,
-        Direction::Points | Direction::Outer => RowsBy::Thread,
-        Direction::Inner | Direction::Split | Direction::Strided => RowsBy::Block,
-    };
-    Plan { grid: Some(Grid { threads: THREADS, rows }), ..Plan::plain(traversal, &TUNING) }
-}
-
-/// Whether a scan has to combine elements one after the other, as one thread does.
-fn has_ordered_scan(kernel: &Kernel) -> bool {
-    let mut scans = kernel.steps.iter().filter_map(|step| Some((step.scan.as_ref()?, step)));
-    scans.any(|(scan, step)| !is_reordered(scan.op, step))
-}
-
 /// Bytes of shared memory of a block whose threads compute a row together.
-fn shared(kernel: &Kernel, threads: usize) -> usize {
+pub(super) fn shared(kernel: &Kernel, threads: usize) -> usize {
     let scans = kernel.steps.iter().filter(|step| step.scan.is_some()).count();
     // A scan may be computed in each phase.
     (kernel.reductions.len() * STATE + scans * (1 + kernel.reductions.len()) * SCAN) * threads
@@ -107,30 +91,4 @@ pub fn fits_grid(kernel: &Kernel) -> Result<(), String> {
     }
     fits("operands and results", kernel.accesses(), MOST_ACCESSES)?;
     fits("numbers", numbers, MOST_NUMBERS)
-}
-
-/// Whether a plan for blocks of threads is legal.
-///
-/// # Errors
-/// What forbids it.
-pub fn check_grid(kernel: &Kernel, traversal: &Traversal, plan: &Plan) -> Result<(), String> {
-    let Some(Grid { threads, rows }) = plan.grid else { return Err("it has no grid".to_owned()) };
-    if !LIMITS.contains(&threads) || !threads.is_power_of_two() {
-        let (least, most) = (LIMITS.start(), LIMITS.end());
-        return Err(format!("grid {} {threads}: it must be a power of two from {least} to {most}", rows.name()));
-    }
-    if rows == RowsBy::Block && traversal.direction == Direction::Points {
-        return Err("grid block: points are rows of one element, which one thread computes".to_owned());
-    }
-    if rows == RowsBy::Block && has_ordered_scan(kernel) {
-        return Err("grid block: products and sums of doubles are scanned in order, by one thread".to_owned());
-    }
-    if rows == RowsBy::Block && shared(kernel, threads) > SHARED {
-        return Err(format!("grid block {threads}: its reductions do not fit into shared memory"));
-    }
-    let is_kept = !plan.kept.is_empty() || !plan.alone.is_empty() || !plan.shared.is_empty();
-    match is_kept || !plan.apart.is_empty() || !plan.streamed.is_empty() {
-        true => Err("alone, apart, keep, share and stream are for processors".to_owned()),
-        false => Ok(()),
-    }
 }

@@ -102,10 +102,11 @@ fn set(plan: &mut Plan, kernel: &Kernel, words: &[String]) -> Result<(), String>
         ["direction", name] => {
             plan.direction = Direction::named(name).ok_or_else(|| format!("there is no direction `{name}`"))?;
         }
-        ["grid", rows, threads] if plan.grid.is_some() => {
+        ["grid", rows, threads, ref others @ ..] if plan.grid.is_some() && others.iter().all(is_of_grid) => {
             let rows =
                 RowsBy::named(rows).ok_or_else(|| format!("`{rows}` computes no rows; expected thread or block"))?;
-            plan.grid = Some(Grid { threads: number(threads)?, rows });
+            let (wide, split) = (others.contains(&"wide"), others.contains(&"split"));
+            plan.grid = Some(Grid { threads: number(threads)?, rows, wide, split });
         }
         ["grid", ..] if plan.grid.is_none() => return Err("processors have no blocks of threads".to_owned()),
         ["tile", n] => plan.tile = number(n)?,
@@ -165,6 +166,11 @@ fn set_phase(plan: &mut Plan, at: usize, settings: &[&str]) -> Result<(), String
     Ok(())
 }
 
+/// Whether a word says what other functions a grid has.
+fn is_of_grid(word: &&str) -> bool {
+    ["wide", "split"].contains(word)
+}
+
 fn number(text: &str) -> Result<usize, String> {
     text.parse().map_err(|_| format!("`{text}` is not a number"))
 }
@@ -193,8 +199,10 @@ impl Plan {
         let (is_outer, mut line) = (self.direction == Direction::Outer, |line: String| {
             let _ = writeln!(text, "  {line}");
         });
-        if let Some(Grid { threads, rows }) = self.grid {
-            line(format!("grid {} {threads}", rows.name()));
+        if let Some(Grid { threads, rows, wide, split }) = self.grid {
+            let others = [(wide, " wide"), (split, " split")];
+            let others: String = others.into_iter().filter(|row| row.0).map(|row| row.1).collect();
+            line(format!("grid {} {threads}{others}", rows.name()));
             return text;
         }
         if self.tile().is_some() {

@@ -7,11 +7,11 @@
 
 use super::state_rules::rule;
 use super::{
-    Access, Axis, Bind, Buffer, Combined, Distance, For, Known, Nest, Operand, Origin, Place, Scope, Spread, Stmt,
-    Term, Value, Variable,
+    Access, Axis, Bind, Buffer, Combined, Distance, For, Known, Nest, Operand, Origin, Place, Scope, Split, Spread,
+    Stmt, Term, Value, Variable,
 };
 use crate::codegen::kernel::{Direction, Inner, Input, Kernel, Source, Traversal};
-use crate::codegen::kernel_plan::{Ahead, Plan, TUNING, fits_grid};
+use crate::codegen::kernel_plan::{Ahead, Grid, MOST_KEPT, Plan, TUNING, Wide, fits_grid};
 use crate::codegen::loop_structure::Aim;
 use crate::codegen::loop_structure::Loops;
 use crate::codegen::monoid::type_of_initial;
@@ -24,10 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// # Errors
 /// Why there is none.
 pub fn build(kernel: &Kernel, traversal: &Traversal, plan: &Plan) -> Result<Nest, String> {
-    let loops = Loops::new(kernel, traversal, plan);
-    let nest = bare(&loops);
-    let mut builder =
-        Builder { kernel, loops, nest, rows: BTreeMap::new(), names: FxHashMap::default(), together: None };
+    let mut builder = Builder::new(kernel, traversal, plan);
     if let Some(grid) = plan.grid {
         fits_grid(kernel)?;
         builder.rows_on_grid(grid);
@@ -50,6 +47,48 @@ pub fn build(kernel: &Kernel, traversal: &Traversal, plan: &Plan) -> Result<Nest
     Ok(builder.nest)
 }
 
+/// The nest of a kernel whose threads take several elements at once, in fewer rounds if a thread
+/// would keep too much; none where that would be no round.
+///
+/// # Errors
+/// Why there is none.
+pub fn build_wide(
+    kernel: &Kernel,
+    traversal: &Traversal,
+    plan: &Plan,
+    wide: Wide,
+) -> Result<Option<(Wide, Nest)>, String> {
+    fits_grid(kernel)?;
+    let grid = plan.grid.ok_or("processors have no threads that take several elements at once")?;
+    let mut builder = Builder::new(kernel, traversal, plan);
+    let most = MOST_KEPT / (wide.lanes * builder.kept_at_once().max(1));
+    let wide = Wide { rounds: wide.rounds.map(|rounds| rounds.min(most)), ..wide };
+    if wide.rounds == Some(0) {
+        return Ok(None);
+    }
+    builder.wide = Some(wide);
+    builder.rows_on_grid(Grid { threads: wide.threads, ..grid });
+    Ok(Some((wide, builder.nest)))
+}
+
+/// The nest of a launch of a split reduction, whose threads may take several elements at once.
+///
+/// # Errors
+/// Why there is none.
+pub fn build_split(
+    kernel: &Kernel,
+    traversal: &Traversal,
+    plan: &Plan,
+    (split, wide): (Split, Option<Wide>),
+) -> Result<Nest, String> {
+    fits_grid(kernel)?;
+    let grid = plan.grid.ok_or("processors have split reductions of their own")?;
+    let mut builder = Builder::new(kernel, traversal, plan);
+    builder.wide = wide;
+    builder.split_on_grid(split, grid);
+    Ok(builder.nest)
+}
+
 /// A nest without statements.
 fn bare(loops: &Loops<'_>) -> Nest {
     let (kernel, traversal) = (loops.kernel, loops.traversal);
@@ -63,6 +102,7 @@ fn bare(loops: &Loops<'_>) -> Nest {
             inner: traversal.inner[access],
             is_of_row: has_rows && traversal.invariant[access],
             is_added_to: kernel.is_column_reduction(access),
+            is_wide: false,
             streamed: store.and_then(|store| loops.streamed(store)),
         }
     };
@@ -82,6 +122,8 @@ fn bare(loops: &Loops<'_>) -> Nest {
         variables: Vec::new(),
         slots: 0,
         threads: None,
+        lanes: 1,
+        split: None,
         body: Vec::new(),
     }
 }
@@ -96,6 +138,10 @@ pub(super) struct Builder<'a> {
     pub(super) names: FxHashMap<String, usize>,
     /// How many lines the loop that is built takes at once, if several.
     pub(super) together: Option<usize>,
+    /// How threads take several elements at once, if they do.
+    pub(super) wide: Option<Wide>,
+    /// The buffers of values that a thread keeps for later phases.
+    pub(super) kept: BTreeMap<usize, usize>,
 }
 
 /// Another name of a value, with another first letter.
@@ -132,6 +178,15 @@ pub(super) fn constant(scalar: Scalar) -> Term {
 /// Zero.
 pub(super) fn zero() -> Term {
     constant(Scalar::Int(0))
+}
+
+impl<'a> Builder<'a> {
+    fn new(kernel: &'a Kernel, traversal: &'a Traversal, plan: &Plan) -> Builder<'a> {
+        let loops = Loops::new(kernel, traversal, plan);
+        let nest = bare(&loops);
+        let (rows, names, kept) = Default::default();
+        Builder { kernel, loops, nest, rows, names, together: None, wide: None, kept }
+    }
 }
 
 impl Builder<'_> {

@@ -24,13 +24,17 @@
 //! ```
 //!
 //! The order in which elements are combined follows from the number of threads and the sizes, so
-//! that results are the same on every device. Variances and indices of extrema have no step of
-//! their own: an element goes in as the state of a row of one element.
+//! that results are the same on every device. Variances of doubles and indices of extrema have no
+//! step of their own: an element goes in as the state of a row of one element.
 
-use super::build::{Builder, beside, constant, copy, known, plain, term};
+use super::build::{Builder, beside, constant, copy, known, plain, term, zero};
 use super::row_nests::over_state;
-use super::state_rules::{IS_FIRST_THREAD, IS_IN_HALF, IS_NAN, SQUARES_OF_INFINITE};
-use super::{Axis, Bind, Compute, For, Known, Operand, Origin, Spread, Stmt};
+use super::state_rules::{
+    DIFFERENCE_IN_DOUBLES, FIRST_OF_THREAD, HAS_ELEMENTS, IS_FIRST_THREAD, IS_IN_HALF, IS_NAN, MEAN_OF_THREAD,
+    SQUARES_IN_DOUBLES, SQUARES_OF_INFINITE, SQUARES_OF_THREAD, SUM,
+};
+use super::{Axis, Bind, Compute, For, Known, Operand, Origin, Spread, Stmt, Term};
+use crate::codegen::c_spelling::value_type;
 use crate::codegen::kernel::{Direction, Source};
 use crate::codegen::kernel_plan::{Grid, RowsBy};
 use crate::codegen::loop_structure::{Aim, source_of};
@@ -48,18 +52,19 @@ impl Builder<'_> {
     /// The loop over rows.
     pub(super) fn rows_on_grid(&mut self, grid: Grid) {
         self.nest.threads = Some(grid.threads);
-        let accesses: Vec<usize> = (0..self.kernel.accesses()).collect();
         if self.has_points() {
             self.nest.accesses.iter_mut().for_each(|access| access.is_of_row = true);
         }
-        let mut body = vec![Stmt::Locate { accesses, at: Axis::Rows }];
-        let loads = (0..self.kernel.loads.len()).filter(|&k| self.is_of_row(Source::Load(k)));
-        body.extend(loads.map(|k| self.load(k)).collect::<Vec<_>>());
+        if let Some(wide) = self.wide {
+            self.begin_wide(wide);
+        }
+        let mut body = self.begin_row();
         for phase in 0..self.loops.phases {
-            self.row_of_phase(phase, grid, &mut body);
+            self.row_of_phase(phase, grid, true, &mut body);
             let aims = self.loops.aims(phase);
             match aims.is_empty() {
                 true => {}
+                false if self.has_points() && self.wide.is_some() => self.wide_points(&aims, &mut body),
                 false if self.has_points() => self.element(phase, &aims, &mut body),
                 false => self.elements_on_grid((phase, &aims), grid, &mut body),
             }
@@ -68,8 +73,16 @@ impl Builder<'_> {
         self.nest.body.push(For::over(Axis::Rows, bind, body));
     }
 
+    /// Finds where accesses are at a row, and loads what is of rows.
+    pub(super) fn begin_row(&self) -> Vec<Stmt> {
+        let accesses: Vec<usize> = (0..self.kernel.accesses()).collect();
+        let loads = (0..self.kernel.loads.len()).filter(|&k| self.is_of_row(Source::Load(k)));
+        let located = Stmt::Locate { accesses, at: Axis::Rows };
+        std::iter::once(located).chain(loads.map(|k| self.load(k))).collect()
+    }
+
     /// Whether rows are single points.
-    fn has_points(&self) -> bool {
+    pub(super) fn has_points(&self) -> bool {
         self.loops.traversal.direction == Direction::Points
     }
 
@@ -77,25 +90,25 @@ impl Builder<'_> {
         self.loops.is_of_row(source)
     }
 
-    /// Steps and stores of rows in a phase. All threads of a block compute them, one stores.
-    fn row_of_phase(&mut self, phase: usize, grid: Grid, body: &mut Vec<Stmt>) {
+    /// Steps of rows in a phase, and their stores. All threads of a block compute them, one stores.
+    pub(super) fn row_of_phase(&mut self, phase: usize, grid: Grid, stores: bool, body: &mut Vec<Stmt>) {
         let kernel = self.kernel;
         let is_here = |source: Source| self.kernel.phase(source) == phase;
         let steps = (0..kernel.steps.len()).filter(|&i| self.loops.of_row[i] && is_here(Source::Step(i)));
         body.extend(steps.map(|i| self.applied_on_grid(i)).collect::<Vec<_>>());
         let writes = |&k: &usize| self.loops.traversal.writes_rows(kernel, k) && is_here(kernel.stores[k].source);
-        let mut stores = Vec::new();
-        (0..kernel.stores.len()).filter(writes).for_each(|k| self.store(k, &mut stores));
+        let mut stored = Vec::new();
+        (0..kernel.stores.len()).filter(|_| stores).filter(writes).for_each(|k| self.store(k, &mut stored));
         match grid.rows {
-            RowsBy::Block if !stores.is_empty() => {
+            RowsBy::Block if !stored.is_empty() => {
                 let when = term(IS_FIRST_THREAD, [('t', known(Known::Thread))]);
-                body.push(Stmt::If { when, body: stores });
+                body.push(Stmt::If { when, body: stored });
             }
-            _ => body.extend(stores),
+            _ => body.extend(stored),
         }
     }
 
-    fn applied_on_grid(&self, i: usize) -> Stmt {
+    pub(super) fn applied_on_grid(&self, i: usize) -> Stmt {
         Stmt::Let { value: self.step(i), compute: self.applied(i), note: self.kernel.steps[i].line.clone() }
     }
 
@@ -109,12 +122,15 @@ impl Builder<'_> {
         let scans = self.begin_scans(phase, aims, body);
         if grid.rows == RowsBy::Block && !scans.is_empty() {
             self.scan_by_block((phase, aims), &scans, grid.threads, body);
+        } else if let Some(wide) = self.wide {
+            body.push(self.wide_elements((phase, aims), wide));
         } else {
             let mut inner = self.located();
             self.element(phase, aims, &mut inner);
             let bind = if grid.rows == RowsBy::Block { Bind::Thread } else { Bind::Serial };
             body.push(For::over(Axis::Elements, bind, inner));
         }
+        self.settle_shifted(&reduced, body);
         if grid.rows == RowsBy::Block && !reduced.is_empty() {
             self.merge_threads(&reduced, grid.threads, body);
         }
@@ -164,28 +180,81 @@ impl Builder<'_> {
     }
 
     /// The state of a reduction, of no elements.
-    fn begin_state(&mut self, k: usize, body: &mut Vec<Stmt>) {
+    pub(super) fn begin_state(&mut self, k: usize, body: &mut Vec<Stmt>) {
         for slot in self.monoid_on_grid(k).slots {
             let name = beside(slot.role.letter(), &self.kernel.reductions[k].name);
             let variable = self.declared_as(name, slot.ty, Spread::One, false);
             body.push(Stmt::Begin(vec![(variable, Some(constant(slot.initial)))]));
         }
+        if self.is_shifted(k) {
+            for letter in ['h', 'p', 'e'] {
+                let name = beside(letter, &self.kernel.reductions[k].name);
+                let variable = self.declared_as(name, "double", Spread::One, false);
+                body.push(Stmt::Begin(vec![(variable, Some(zero()))]));
+            }
+        }
+    }
+
+    /// Whether a thread sums how its elements differ from the first of them, and squares of that,
+    /// in doubles: without a division for each element. As the first element is one of those that
+    /// vary, the squares lose at most a factor of their number, of which floats have no digits.
+    fn is_shifted(&self, k: usize) -> bool {
+        let reduction = &self.kernel.reductions[k];
+        reduction.op.varies() && value_type(reduction.input.to) == "float"
+    }
+
+    /// Takes an element into the sums of a thread.
+    fn take_shifted(&mut self, k: usize, element: Operand, body: &mut Vec<Stmt>) {
+        let (name, note) = (self.kernel.reductions[k].name.clone(), self.kernel.reductions[k].line.clone());
+        let of = |builder: &Builder<'_>, letter: char| builder.of(letter, &name);
+        let (first, sum, squares, count) = (of(self, 'h'), of(self, 'p'), of(self, 'e'), of(self, 'k'));
+        let set = |builder: &Builder<'_>, letter: char, term: Term| Stmt::Set {
+            variable: builder.variable(letter, &name),
+            term,
+            note: note.clone(),
+        };
+        body.push(set(self, 'h', term(FIRST_OF_THREAD, [('k', count), ('h', first), ('x', element)])));
+        let moved = self.declared_as(beside('d', &name), "double", Spread::One, true);
+        let difference = term(DIFFERENCE_IN_DOUBLES, [('x', element), ('h', first)]);
+        body.push(Stmt::Begin(vec![(moved, Some(difference))]));
+        let moved = plain(Origin::Variable(moved));
+        body.push(set(self, 'p', term(SUM, [('a', sum), ('x', moved)])));
+        body.push(set(self, 'e', term(SQUARES_IN_DOUBLES, [('d', moved), ('e', squares)])));
+        body.push(set(self, 'k', term(SUM, [('a', count), ('x', number(Scalar::Int(1)))])));
+    }
+
+    /// Makes states of the sums of a thread.
+    pub(super) fn settle_shifted(&mut self, reduced: &[usize], body: &mut Vec<Stmt>) {
+        for &k in reduced.iter().filter(|&&k| self.is_shifted(k)) {
+            let (name, note) = (&self.kernel.reductions[k].name, &self.kernel.reductions[k].line);
+            let [h, p, e, k] = ['h', 'p', 'e', 'k'].map(|letter| (letter, self.of(letter, name)));
+            let set = |letter: char, term: Term| Stmt::Set {
+                variable: self.variable(letter, name),
+                term,
+                note: note.clone(),
+            };
+            let states = vec![set('a', term(MEAN_OF_THREAD, [h, p, k])), set('q', term(SQUARES_OF_THREAD, [e, p, k]))];
+            body.push(Stmt::If { when: term(HAS_ELEMENTS, [k]), body: states });
+        }
     }
 
     /// Extrema note NaN in a slot of their own, as they do along rows of processors.
-    fn monoid_on_grid(&self, k: usize) -> Monoid {
+    pub(super) fn monoid_on_grid(&self, k: usize) -> Monoid {
         Monoid::of(&self.kernel.reductions[k], true)
     }
 
     /// Takes an element into the state: by the step of the monoid, or as the state of a row of one
     /// element.
-    fn take_element(&mut self, k: usize, body: &mut Vec<Stmt>) {
+    pub(super) fn take_element(&mut self, k: usize, body: &mut Vec<Stmt>) {
         let (mut monoid, reduction) = (self.monoid_on_grid(k), &self.kernel.reductions[k]);
         if reduction.op.varies() {
             // Other states may be empty, an element is not.
             monoid.when = None;
         }
         let (name, element) = (reduction.name.clone(), self.input(&reduction.input));
+        if self.is_shifted(k) {
+            return self.take_shifted(k, element, body);
+        }
         let mut is_nan = None;
         if monoid.step.is_empty() && monoid.slot('n').is_some() {
             let variable = self.declared_as(beside('o', &name), "int", Spread::One, true);
@@ -206,7 +275,7 @@ impl Builder<'_> {
     }
 
     /// The statements that change a state by an element or by another state.
-    fn combine(
+    pub(super) fn combine(
         &mut self,
         (monoid, k): (&Monoid, usize),
         operand: &dyn Fn(&Builder<'_>, char) -> Option<Operand>,
@@ -226,7 +295,7 @@ impl Builder<'_> {
     }
 
     /// Merges the states of the threads of a block; all threads then have what the row has.
-    fn merge_threads(&mut self, reduced: &[usize], threads: usize, body: &mut Vec<Stmt>) {
+    pub(super) fn merge_threads(&mut self, reduced: &[usize], threads: usize, body: &mut Vec<Stmt>) {
         let (mut left, mut merged, mut taken) = (Vec::new(), Vec::new(), Vec::new());
         for &k in reduced {
             let (monoid, name) = (self.monoid_on_grid(k), self.kernel.reductions[k].name.clone());
@@ -265,7 +334,7 @@ impl Builder<'_> {
     }
 
     /// What has been reduced, as a value of the row.
-    fn finish_on_grid(&mut self, k: usize, body: &mut Vec<Stmt>) {
+    pub(super) fn finish_on_grid(&mut self, k: usize, body: &mut Vec<Stmt>) {
         let (monoid, reduction) = (self.monoid_on_grid(k), &self.kernel.reductions[k]);
         if reduction.op.varies() {
             // An infinite element that came last has only made the squares infinite.
@@ -288,7 +357,7 @@ impl Builder<'_> {
 }
 
 /// Puts an IR line beside the statements that set variables.
-fn note(stmt: &mut Stmt, line: &str) {
+pub(super) fn note(stmt: &mut Stmt, line: &str) {
     match stmt {
         Stmt::Set { note, .. } => line.clone_into(note),
         Stmt::If { body, .. } => body.iter_mut().for_each(|stmt| note(stmt, line)),

@@ -10,7 +10,7 @@
 //!   share out, or under a condition that one thread fulfils.
 
 use super::state_rules::{IS_BEHIND, IS_FIRST_THREAD, IS_IN_HALF, IS_IN_ROW};
-use super::{Axis, Bind, Compute, For, Nest, Operand, Origin, Place, Spread, Stmt, Term};
+use super::{Axis, Bind, Compute, For, Nest, Operand, Origin, Place, Split, Spread, Stmt, Term};
 use std::collections::BTreeSet;
 
 /// Whether a nest of blocks of threads is right.
@@ -32,6 +32,12 @@ struct Known {
     /// Accesses that are located, at a row and at an element of it.
     at_row: BTreeSet<usize>,
     at_element: BTreeSet<usize>,
+    /// Accesses of which a thread has read several elements, or has set them.
+    fetched: BTreeSet<usize>,
+    ready: BTreeSet<usize>,
+    /// Buffers that a thread has, and those that it has filled.
+    made: BTreeSet<usize>,
+    filled: BTreeSet<usize>,
     /// Shared variables that were written, and those that other threads have read, since the last
     /// barrier.
     unsettled: BTreeSet<usize>,
@@ -82,6 +88,20 @@ impl Verifier<'_> {
                 self.uses(operand)?;
                 self.stores(*at)
             }
+            Stmt::Store { to: Place::Buffer(buffer), operand, .. } => {
+                self.uses(operand)?;
+                self.keeps(*buffer)
+            }
+            Stmt::Alloc(buffer) => {
+                self.known.made.insert(*buffer);
+                Ok(())
+            }
+            Stmt::Leave { variable, slot } => {
+                self.uses_variable(*variable)?;
+                self.leaves(*slot)
+            }
+            Stmt::Fetch(at) => self.fetches(*at),
+            Stmt::Deliver(at) => self.delivers(*at),
             Stmt::Accumulate { to, term, .. } => {
                 self.reads(term)?;
                 self.adds(*to)
@@ -110,6 +130,14 @@ impl Verifier<'_> {
             (Axis::Elements, Bind::Thread) => self.is_in(Axis::Rows, Bind::Block),
             (Axis::Elements, Bind::Serial) => self.is_in(Axis::Rows, Bind::Grid),
             (Axis::Chunks | Axis::Distances | Axis::Halves, Bind::Serial) => self.is_in(Axis::Rows, Bind::Block),
+            (Axis::Shares, Bind::Thread) => {
+                self.is_in(Axis::Rows, Bind::Block) && self.nest.split == Some(Split::Merge)
+            }
+            (Axis::Shares, Bind::Serial) => self.is_in(Axis::Rows, Bind::Grid) && self.nest.split == Some(Split::Merge),
+            (Axis::Rounds(_), Bind::Unroll) => self.is_in(Axis::Rows, Bind::Block),
+            (Axis::Lanes(n), Bind::Unroll) => {
+                n == self.nest.lanes && (self.is_in(Axis::Rows, Bind::Grid) || self.has_element())
+            }
             _ => false,
         };
         self.loops.push((all.axis, all.bind));
@@ -128,10 +156,10 @@ impl Verifier<'_> {
 
     fn scope(&mut self, body: &[Stmt]) -> Result<(), String> {
         let (values, begun) = (self.known.values.clone(), self.known.begun.clone());
-        let located = (self.known.at_row.clone(), self.known.at_element.clone());
+        let located = (self.known.at_row.clone(), self.known.at_element.clone(), self.known.fetched.clone());
         self.stmts(body)?;
         (self.known.values, self.known.begun) = (values, begun);
-        (self.known.at_row, self.known.at_element) = located;
+        (self.known.at_row, self.known.at_element, self.known.fetched) = located;
         Ok(())
     }
 
@@ -161,7 +189,7 @@ impl Verifier<'_> {
     }
 
     fn locate(&mut self, accesses: &[usize], at: Axis) -> Result<(), String> {
-        let is_chunk = at == Axis::Elements && self.has_chunk();
+        let is_chunk = at == Axis::Elements && (self.has_chunk() || self.has_round());
         let is_there = is_chunk || self.loops.iter().any(|around| around.0 == at);
         let known = if at == Axis::Elements { &mut self.known.at_element } else { &mut self.known.at_row };
         known.extend(accesses);
@@ -171,7 +199,66 @@ impl Verifier<'_> {
 
     /// Whether a thread has an element of its own.
     fn has_element(&self) -> bool {
-        self.is_in(Axis::Elements, Bind::Thread) || self.has_chunk()
+        self.is_in(Axis::Elements, Bind::Thread) || self.has_chunk() || self.has_round()
+    }
+
+    /// Whether a thread has elements of its own in a round.
+    fn has_round(&self) -> bool {
+        let is_round = |around: &(Axis, Bind)| matches!(around.0, Axis::Rounds(_));
+        self.loops.iter().any(is_round) && self.conditions.contains(&IS_IN_ROW)
+    }
+
+    /// Whether a thread takes one of several elements.
+    fn has_lane(&self) -> bool {
+        self.loops.iter().any(|around| matches!(around.0, Axis::Lanes(_)))
+    }
+
+    /// Whether several elements of an access are where the thread can take them: it is located, and
+    /// outside of the loop over them.
+    fn takes_several(&self, at: usize) -> bool {
+        self.nest.accesses[at].is_wide && self.is_located(at) && !self.has_lane()
+    }
+
+    /// The state of a part: one thread leaves it, outside of the loop over elements.
+    fn leaves(&self, slot: usize) -> Result<(), String> {
+        let by_one = self.is_in(Axis::Rows, Bind::Grid) || self.conditions.contains(&IS_FIRST_THREAD);
+        let is_whole = self.loops.iter().all(|around| around.0 == Axis::Rows);
+        match () {
+            () if self.nest.split != Some(Split::Parts) || !is_whole => self.refuse("a state is left of no part"),
+            () if slot >= self.nest.slots => self.refuse(&format!("there is no slot {slot}")),
+            () if !by_one => self.refuse("all threads of a block leave the state of a part"),
+            () => Ok(()),
+        }
+    }
+
+    fn fetches(&mut self, at: usize) -> Result<(), String> {
+        let access = &self.nest.accesses[at];
+        if access.is_written || !self.takes_several(at) {
+            return self.refuse(&format!("several elements of {} are read where they are not", access.name));
+        }
+        self.known.fetched.insert(at);
+        Ok(())
+    }
+
+    fn delivers(&mut self, at: usize) -> Result<(), String> {
+        let access = &self.nest.accesses[at];
+        if !access.is_written || !self.takes_several(at) || !self.known.ready.remove(&at) {
+            return self.refuse(&format!("several elements of {} are written that are not known", access.name));
+        }
+        Ok(())
+    }
+
+    /// A value that a thread keeps for a later phase, one of each element that it takes.
+    fn keeps(&mut self, buffer: usize) -> Result<(), String> {
+        let name = self.nest.place(Place::Buffer(buffer));
+        match () {
+            () if !self.known.made.contains(&buffer) => self.refuse(&format!("{name} is filled, not made")),
+            () if !self.has_round() || !self.has_lane() => self.refuse(&format!("{name} is filled outside of a round")),
+            () => {
+                self.known.filled.insert(buffer);
+                Ok(())
+            }
+        }
     }
 
     fn has_chunk(&self) -> bool {
@@ -188,12 +275,24 @@ impl Verifier<'_> {
             Place::Access(at) if self.nest.accesses[at].is_written => {
                 self.refuse(&format!("{} is read, a result", self.nest.place(place)))
             }
+            Place::Access(at) if self.nest.accesses[at].is_wide => {
+                match self.has_lane() && self.known.fetched.contains(&at) {
+                    true => Ok(()),
+                    false => self.refuse(&format!("{} is read before it is fetched", self.nest.place(place))),
+                }
+            }
             Place::Access(at) if self.is_located(at) => Ok(()),
+            Place::Buffer(buffer) if self.known.filled.contains(&buffer) && self.has_round() && self.has_lane() => {
+                Ok(())
+            }
             _ => self.refuse(&format!("{} is read, not located", self.nest.place(place))),
         }
     }
 
-    fn stores(&self, at: usize) -> Result<(), String> {
+    fn stores(&mut self, at: usize) -> Result<(), String> {
+        if self.nest.accesses[at].is_wide && self.has_lane() {
+            self.known.ready.insert(at);
+        }
         let (access, by_threads) = (&self.nest.accesses[at], self.is_in(Axis::Rows, Bind::Grid));
         let by_one = match access.is_of_row {
             true => by_threads || self.conditions.contains(&IS_FIRST_THREAD),
@@ -201,8 +300,14 @@ impl Verifier<'_> {
         };
         match () {
             () if access.is_added_to => self.refuse(&format!("{} is written, a sum", access.name)),
+            () if self.nest.split == Some(Split::Parts) => {
+                self.refuse(&format!("{} is written by a part of a row", access.name))
+            }
             () if !access.is_written => self.refuse(&format!("{} is written, an operand", access.name)),
             () if !self.is_located(at) => self.refuse(&format!("{} is written, not located", access.name)),
+            () if access.is_wide && !self.has_lane() => {
+                self.refuse(&format!("{} is written outside of the loop over several elements", access.name))
+            }
             () if !by_one => self.refuse(&format!("all threads of a block write one element of {}", access.name)),
             () => Ok(()),
         }
@@ -271,6 +376,13 @@ impl Verifier<'_> {
                 match self.conditions.contains(&IS_BEHIND) && self.is_in(Axis::Distances, Bind::Serial) {
                     true => self.uses_other(variable),
                     false => self.refuse("the state of a thread before is read where there may be none"),
+                }
+            }
+            Origin::Found(slot, _) => {
+                let is_merged = self.loops.iter().any(|around| around.0 == Axis::Shares);
+                match is_merged && slot < self.nest.slots {
+                    true => Ok(()),
+                    false => self.refuse("the state of a part is read outside of the loop over parts"),
                 }
             }
             Origin::Float(k) if k >= self.nest.floats => self.refuse("a number is read that the group does not have"),

@@ -34,12 +34,12 @@ impl Identity {
 impl Hash for Nest {
     fn hash<H: Hasher>(&self, state: &mut H) {
         // All but `group`, `assumed` and the names.
-        let Nest { direction, floats, integers, slots, threads, .. } = self;
-        (direction, floats, integers, slots, threads).hash(state);
+        let Nest { direction, floats, integers, slots, threads, lanes, split, .. } = self;
+        (direction, floats, integers, slots, threads, lanes, split).hash(state);
         self.accesses.len().hash(state);
         for access in &self.accesses {
-            let Access { name: _, dtype, is_written, inner, is_of_row, is_added_to, streamed } = access;
-            (dtype, is_written, inner, is_of_row, is_added_to, streamed).hash(state);
+            let Access { name: _, dtype, is_written, inner, is_of_row, is_added_to, is_wide, streamed } = access;
+            (dtype, is_written, inner, is_of_row, is_added_to, is_wide, streamed).hash(state);
         }
         self.values.len().hash(state);
         self.values.iter().for_each(|value| value.dtype.hash(state));
@@ -66,7 +66,11 @@ impl Hash for Stmt {
             Stmt::Accumulate { to, term, note: _ } => (to, term).hash(state),
             Stmt::If { when, .. } => when.hash(state),
             Stmt::Retry { lost, .. } => lost.hash(state),
-            Stmt::Alloc(number) | Stmt::Flush(number) | Stmt::Inclusive(number) => number.hash(state),
+            Stmt::Alloc(number)
+            | Stmt::Flush(number)
+            | Stmt::Inclusive(number)
+            | Stmt::Fetch(number)
+            | Stmt::Deliver(number) => number.hash(state),
             Stmt::Turn { number, .. } | Stmt::Once { number, .. } => number.hash(state),
             Stmt::Leave { variable, slot } => (variable, slot).hash(state),
             Stmt::Locate { accesses, at } => (accesses, at).hash(state),

@@ -189,7 +189,7 @@ impl Machine<'_> {
                 true => self.stmts(body),
                 false => Ok(()),
             },
-            Stmt::Locate { .. } | Stmt::Barrier => Err(THREADS.to_owned()),
+            Stmt::Locate { .. } | Stmt::Fetch(_) | Stmt::Deliver(_) | Stmt::Barrier => Err(THREADS.to_owned()),
             Stmt::Leave { variable, slot } => {
                 let at = self.slot(self.at.part, *slot);
                 self.left[at] = self.variables[*variable][0];
@@ -230,7 +230,9 @@ impl Machine<'_> {
             Axis::Side => self.count_up(0..self.at.side, all, |at| &mut at.r),
             Axis::Shares => self.others(self.space.parts, all),
             Axis::SharesBefore => self.others(self.at.part, all),
-            Axis::Elements | Axis::Chunks | Axis::Distances | Axis::Halves => Err(THREADS.to_owned()),
+            Axis::Elements | Axis::Chunks | Axis::Distances | Axis::Halves | Axis::Rounds(_) | Axis::Lanes(_) => {
+                Err(THREADS.to_owned())
+            }
         }
     }
 
@@ -408,7 +410,7 @@ impl Machine<'_> {
     fn index(&self, buffer: usize) -> usize {
         let index = match self.nest.buffers[buffer].scope {
             Scope::Row => self.at.from + self.at.i,
-            Scope::Tile => self.at.i,
+            Scope::Tile | Scope::Thread => self.at.i,
             Scope::Rows if self.nest.direction == Direction::Strided => self.at.r,
             Scope::Rows => self.at.c + self.at.i,
         };

@@ -1,7 +1,7 @@
 //! Nests as text for people: `--emit=nest`.
 
 use super::{
-    Axis, Bind, Buffer, Compute, Distance, For, Known, Nest, Operand, Origin, Place, Scope, Spread, Stmt, Term,
+    Axis, Bind, Buffer, Compute, Distance, For, Known, Nest, Operand, Origin, Place, Scope, Split, Spread, Stmt, Term,
 };
 use crate::codegen::expression::{Expr, Expression};
 use crate::codegen::kernel::Inner;
@@ -62,6 +62,8 @@ fn over(axis: Axis) -> String {
         Axis::Chunks => "for each chunk of the row, an element a thread".to_owned(),
         Axis::Distances => "for each distance between threads".to_owned(),
         Axis::Halves => "for each half of the threads".to_owned(),
+        Axis::Rounds(rounds) => format!("for each of {rounds} rounds"),
+        Axis::Lanes(lanes) => format!("for each of {lanes} elements"),
     }
 }
 
@@ -93,6 +95,15 @@ impl Nest {
         }
     }
 
+    /// What a loop over an axis runs over, by parts where rows are split.
+    fn over(&self, axis: Axis) -> String {
+        match (axis, self.split) {
+            (Axis::Rows, Some(Split::Parts)) => "for each part of each row".to_owned(),
+            (Axis::Elements, Some(Split::Parts)) => "for each element of the part".to_owned(),
+            _ => over(axis),
+        }
+    }
+
     /// A loop.
     fn head(&self, all: &For) -> String {
         let bind = match all.bind {
@@ -108,7 +119,7 @@ impl Nest {
             let scan = if one.is_scan { "scan " } else { "" };
             format!(", {scan}{} {}", one.how, self.variables[one.variable].name)
         });
-        over(all.axis) + bind + &combined.collect::<String>()
+        self.over(all.axis) + bind + &combined.collect::<String>()
     }
 
     /// The lines of a statement, with their notes.
@@ -122,6 +133,7 @@ impl Nest {
                     Scope::Row => "a row",
                     Scope::Tile => "a tile",
                     Scope::Rows => "rows",
+                    Scope::Thread => "a thread",
                 };
                 let name = self.place(Place::Buffer(*buffer));
                 (format!("buffer {name}: {elements} of {}, for {scope}", dtype.name()), "")
@@ -184,6 +196,10 @@ impl Nest {
                 let names: Vec<&str> = accesses.iter().map(|&access| self.accesses[access].name.as_str()).collect();
                 let what = if *at == Axis::Elements { "element" } else { "row" };
                 (format!("locate the {what} in {}", names.join(", ")), "")
+            }
+            Stmt::Fetch(access) => (format!("fetch {} elements of {}", self.lanes, self.accesses[*access].name), ""),
+            Stmt::Deliver(access) => {
+                (format!("deliver {} elements of {}", self.lanes, self.accesses[*access].name), "")
             }
             Stmt::Barrier => ("barrier".to_owned(), ""),
             Stmt::Scope(_) => return Vec::new(),

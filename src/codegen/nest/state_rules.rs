@@ -54,6 +54,14 @@ pub(super) const SHARE: &str = "1.0 / m";
 pub(super) const MEAN_BY_SHARE: &str = "h + p * w";
 /// See [`SHARE`].
 pub(super) const SQUARES_BY_SHARE: &str = "e - p * (p * w)";
+/// What a thread subtracts from all of its elements: the first of them.
+pub(super) const FIRST_OF_THREAD: &str = "k > 0 ? h : (double)x";
+/// Whether a thread has had elements.
+pub(super) const HAS_ELEMENTS: &str = "k > 0";
+/// The mean of them, and the squares without it.
+pub(super) const MEAN_OF_THREAD: &str = "h + p / k";
+/// See [`MEAN_OF_THREAD`].
+pub(super) const SQUARES_OF_THREAD: &str = "e - p * (p / k)";
 /// Whether an element is not what was subtracted from it.
 pub(super) const OTHER: &str = "o | (x != h)";
 /// Squares of differences from a mean that is infinite or NaN are NaN.
@@ -121,6 +129,10 @@ const ALL: &[&str] = &[
     SHARE,
     MEAN_BY_SHARE,
     SQUARES_BY_SHARE,
+    FIRST_OF_THREAD,
+    HAS_ELEMENTS,
+    MEAN_OF_THREAD,
+    SQUARES_OF_THREAD,
     OTHER,
     SQUARES_OF_INFINITE,
     IS_NAN,

@@ -119,6 +119,7 @@ impl<'k> Bindings<'k> {
         let mut grid = self.grid;
         grid.rows = rows;
         grid.threads = threads.unwrap_or(grid.threads);
+        let grid = grid.with_others(self.model.kernel, self.model.traversal);
         Plan { grid: Some(grid), ..self.base.clone() }
     }
 

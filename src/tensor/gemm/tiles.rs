@@ -3,10 +3,11 @@
 //! A tile has few rows and two vectors of columns. In each step along the depth it loads two
 //! vectors of the right factor and multiplies them by one element of each row of the left one: with
 //! AVX2, 12 fused multiplications and additions for 8 loads. The number of rows is the largest for
-//! which sums, vectors and one element fit the 16 (AVX-512: 32) registers. A tile of one or two
+//! which sums, vectors and one element fit the 16 registers. A tile of one or two
 //! rows has too few sums to hide the latency of an addition (4 cycles, 2 in each), so the depth is
 //! divided between several sums of the same element.
 #![allow(unsafe_code, reason = "tiles are read and written through pointers")]
+#![allow(clippy::needless_range_loop, reason = "indices name registers, as loops are unrolled")]
 
 use super::lanes::Lanes;
 use std::sync::OnceLock;
@@ -257,7 +258,7 @@ macro_rules! kinds {
     )*};
 }
 #[cfg(target_arch = "x86_64")]
-use core::arch::x86_64::{__m256, __m256d, __m512, __m512d};
+use core::arch::x86_64::{__m256, __m256d};
 kinds! {
     plain_f32: [f32; 4], 4 rows, 1 by 4, 2 by 2, 3 by 1;
     plain_f64: [f64; 2], 4 rows, 1 by 4, 2 by 2, 3 by 1;
@@ -265,24 +266,17 @@ kinds! {
     avx2_f32 ["avx2,fma"]: __m256, 6 rows, 1 by 4, 2 by 2, 3 by 1, 4 by 1, 5 by 1;
     #[cfg(target_arch = "x86_64")]
     avx2_f64 ["avx2,fma"]: __m256d, 6 rows, 1 by 4, 2 by 2, 3 by 1, 4 by 1, 5 by 1;
-    #[cfg(target_arch = "x86_64")]
-    avx512_f32 ["avx512f"]: __m512, 12 rows, 1 by 4, 2 by 2, 3 by 1, 4 by 1, 5 by 1, 6 by 1, 7 by 1, 8 by 1, 9 by 1, 10 by 1, 11 by 1;
-    #[cfg(target_arch = "x86_64")]
-    avx512_f64 ["avx512f"]: __m512d, 12 rows, 1 by 4, 2 by 2, 3 by 1, 4 by 1, 5 by 1, 6 by 1, 7 by 1, 8 by 1, 9 by 1, 10 by 1, 11 by 1;
 }
 
 /// The tiles of this processor for an element type.
 macro_rules! of_this_processor {
-    ($name:ident $element:ty: $plain:ident $avx2:ident $avx512:ident) => {
+    ($name:ident $element:ty: $plain:ident $avx2:ident) => {
         /// The tiles of this processor.
         pub(super) fn $name() -> &'static Tiles<$element> {
             static KNOWN: OnceLock<Tiles<$element>> = OnceLock::new();
             KNOWN.get_or_init(|| {
                 #[cfg(target_arch = "x86_64")]
                 {
-                    if is_x86_feature_detected!("avx512f") {
-                        return $avx512();
-                    }
                     if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
                         return $avx2();
                     }
@@ -292,8 +286,8 @@ macro_rules! of_this_processor {
         }
     };
 }
-of_this_processor! { singles f32: plain_f32 avx2_f32 avx512_f32 }
-of_this_processor! { doubles f64: plain_f64 avx2_f64 avx512_f64 }
+of_this_processor! { singles f32: plain_f32 avx2_f32 }
+of_this_processor! { doubles f64: plain_f64 avx2_f64 }
 
 /// All tiles for floats that this processor can compute.
 #[cfg(test)]
@@ -303,9 +297,6 @@ pub(super) fn all_singles() -> Vec<Tiles<f32>> {
     {
         if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
             all.push(avx2_f32());
-        }
-        if is_x86_feature_detected!("avx512f") {
-            all.push(avx512_f32());
         }
     }
     all

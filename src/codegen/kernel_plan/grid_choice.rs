@@ -1,0 +1,73 @@
+//! Which plan for blocks of threads a kernel has, and which ones are legal. Neighbouring threads
+//! are to read neighbouring elements.
+//!
+//! ```text
+//! group %y
+//!   direction outer
+//!   grid thread 256 split               rows interleave: a thread each, or one for a part of a row
+//! ```
+
+use super::grid_plan::{Grid, LIMITS, RowsBy, SHARED, THREADS, shared};
+use super::split_plan::can_split;
+use super::wide_plan::wide_functions;
+use super::{Plan, TUNING};
+use crate::codegen::kernel::{Direction, Kernel, Traversal};
+use crate::codegen::loop_structure::is_reordered;
+
+impl Grid {
+    /// The same with functions for contiguous elements and for parts of rows, where a kernel has
+    /// any.
+    pub fn with_others(self, kernel: &Kernel, traversal: &Traversal) -> Grid {
+        let wide = !wide_functions(kernel, traversal, self).is_empty();
+        Grid { wide, split: can_split(kernel, traversal, self), ..self }
+    }
+}
+
+/// The plan that heuristics choose for blocks of threads.
+pub fn choose_grid(kernel: &Kernel, traversal: &Traversal) -> Plan {
+    let rows = match traversal.direction {
+        _ if has_ordered_scan(kernel) => RowsBy::Thread,
+        Direction::Points | Direction::Outer => RowsBy::Thread,
+        Direction::Inner | Direction::Split | Direction::Strided => RowsBy::Block,
+    };
+    let grid = Grid { threads: THREADS, rows, wide: false, split: false }.with_others(kernel, traversal);
+    Plan { grid: Some(grid), ..Plan::plain(traversal, &TUNING) }
+}
+
+/// Whether a scan has to combine elements one after the other, as one thread does.
+fn has_ordered_scan(kernel: &Kernel) -> bool {
+    let mut scans = kernel.steps.iter().filter_map(|step| Some((step.scan.as_ref()?, step)));
+    scans.any(|(scan, step)| !is_reordered(scan.op, step))
+}
+
+/// Whether a plan for blocks of threads is legal.
+///
+/// # Errors
+/// What forbids it.
+pub fn check_grid(kernel: &Kernel, traversal: &Traversal, plan: &Plan) -> Result<(), String> {
+    let Some(grid @ Grid { threads, rows, wide, split }) = plan.grid else { return Err("it has no grid".to_owned()) };
+    if !LIMITS.contains(&threads) || !threads.is_power_of_two() {
+        let (least, most) = (LIMITS.start(), LIMITS.end());
+        return Err(format!("grid {} {threads}: it must be a power of two from {least} to {most}", rows.name()));
+    }
+    if rows == RowsBy::Block && traversal.direction == Direction::Points {
+        return Err("grid block: points are rows of one element, which one thread computes".to_owned());
+    }
+    if rows == RowsBy::Block && has_ordered_scan(kernel) {
+        return Err("grid block: products and sums of doubles are scanned in order, by one thread".to_owned());
+    }
+    if rows == RowsBy::Block && shared(kernel, threads) > SHARED {
+        return Err(format!("grid block {threads}: its reductions do not fit into shared memory"));
+    }
+    if wide && wide_functions(kernel, traversal, grid).is_empty() {
+        return Err("wide: its elements are not neighbours in memory, or a scan takes one after the other".to_owned());
+    }
+    if split && !can_split(kernel, traversal, grid) {
+        return Err("split: more follows its reductions than values of rows".to_owned());
+    }
+    let is_kept = !plan.kept.is_empty() || !plan.alone.is_empty() || !plan.shared.is_empty();
+    match is_kept || !plan.apart.is_empty() || !plan.streamed.is_empty() {
+        true => Err("alone, apart, keep, share and stream are for processors".to_owned()),
+        false => Ok(()),
+    }
+}

@@ -1,0 +1,84 @@
+//! Split reductions on blocks of threads: where there are few rows, several threads or blocks
+//! reduce a part of a row each, and a second launch merges what they have left.
+//!
+//! ```text
+//! sums over dim 0 of 65536 x 1024       1024 rows, 65536 elements each: 256 parts, a thread each
+//! the sum of all of it                  one row of 67108864 elements: 1056 parts, a block each
+//! ```
+//!
+//! How many parts there are depends on sizes only, and they are merged in an order that depends on
+//! their number only, so that results are the same on every device.
+
+use super::grid_plan::{Grid, RowsBy};
+use super::wide_plan::Wide;
+use crate::codegen::kernel::{Direction, Kernel, Traversal};
+use crate::codegen::loop_structure::Loops;
+
+/// Threads of a split launch whose rows are computed by a thread each: those of 128 processors with
+/// 2048 each.
+const THREADS: i64 = 1 << 18;
+/// Blocks of one whose rows are computed by a block each: eight for each of 132 processors.
+const BLOCKS: i64 = 1056;
+/// The fewest elements of a part, for each thread that reduces it: fewer take less time than a
+/// second launch.
+const LEAST: i64 = 32;
+
+/// The parts of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parts {
+    /// Their number, two at least.
+    pub count: i64,
+    /// The elements of each; the last one may have fewer, but has some.
+    pub elements: i64,
+}
+
+/// Whether a kernel has a launch of its own for parts of rows: it reduces once, and all else is of
+/// rows.
+pub fn can_split(kernel: &Kernel, traversal: &Traversal, grid: Grid) -> bool {
+    let loops = Loops::new(kernel, traversal, &super::Plan::plain(traversal, &super::TUNING));
+    let has_scan = kernel.steps.iter().any(|step| step.scan.is_some());
+    let follows = match traversal.direction {
+        Direction::Outer => grid.rows == RowsBy::Thread,
+        Direction::Inner | Direction::Split | Direction::Strided => grid.rows == RowsBy::Block,
+        Direction::Points => false,
+    };
+    follows && !has_scan && kernel.column_reductions.is_empty() && loops.phases == 2 && loops.aims(1).is_empty()
+}
+
+/// The parts of rows of so many elements, if it is worth it to split them.
+pub fn parts(rows: i64, elements: i64, by: RowsBy, wide: Wide) -> Option<Parts> {
+    let (wanted, together) = match by {
+        RowsBy::Thread => (THREADS / rows.max(1), 1),
+        RowsBy::Block => (BLOCKS / rows.max(1), (wide.threads * wide.lanes) as i64),
+    };
+    let count = wanted.min(elements / (LEAST * together));
+    let each = (elements + count - 1).checked_div(count)?;
+    let elements_of_part = (each + together - 1) / together * together;
+    let count = (elements + elements_of_part - 1) / elements_of_part;
+    (count > 1).then_some(Parts { count, elements: elements_of_part })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_cover_rows() {
+        let by = [(RowsBy::Thread, 1), (RowsBy::Block, 1), (RowsBy::Block, 8)];
+        for (rows, lanes) in by {
+            let wide = Wide { threads: 256, lanes, rounds: None };
+            for n in [0, 1, 31, 64, 1000, 4096, 65_536, 1_000_003, 1 << 30] {
+                for k in [1, 3, 1024, 1 << 20] {
+                    let Some(parts) = parts(k, n, rows, wide) else { continue };
+                    assert!(parts.count > 1 && parts.elements * parts.count >= n, "{k} {n} {parts:?}");
+                    assert!(parts.elements * (parts.count - 1) < n, "{k} {n} {parts:?}: the last part is empty");
+                    assert_eq!(parts.elements % lanes as i64, 0);
+                }
+            }
+        }
+        assert_eq!(
+            parts(1024, 65_536, RowsBy::Thread, Wide { threads: 256, lanes: 1, rounds: None }).map(|p| p.count),
+            Some(256)
+        );
+    }
+}

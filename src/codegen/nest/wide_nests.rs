@@ -1,0 +1,186 @@
+//! Loops of threads that take several contiguous elements at once, by one access of up to 16 bytes.
+//!
+//! Points: a thread has as many neighbouring rows of one element. Rows by blocks: in each round the
+//! threads of a block take neighbouring groups of elements, and a row that fits is kept:
+//!
+//! ```text
+//! buffer t_s: 16 of Float, for a thread
+//! for each row, a block of threads each
+//!   locate the row in in0, out0
+//!   variable a_m = -inf
+//!   for each of 4 rounds
+//!     if first < end
+//!       locate the element in in0
+//!       fetch 4 elements of in0
+//!       for each of 4 elements
+//!         v_x = in0[i]
+//!         v_s = v_x * 0.5
+//!         t_s[i] = v_s                             kept for a later phase
+//!         a_m = v_s > a_m ? v_s : a_m
+//!   …                                              merges of the threads
+//!   for each of 4 rounds
+//!     if first < end
+//!       locate the element in out0
+//!       for each of 4 elements
+//!         v_s = t_s[i]                             reads no memory
+//!         v_p = exp(v_s - v_m)
+//!         out0[i] = v_p
+//!       deliver 4 elements of out0
+//! ```
+//!
+//! A value is computed in the first phase that needs it, and once.
+
+use super::build::{Builder, known, term};
+use super::state_rules::IS_IN_ROW;
+use super::{Axis, Bind, Compute, For, Known, Operand, Origin, Place, Scope, Stmt};
+use crate::codegen::kernel::{Inner, Source};
+use crate::codegen::kernel_plan::Wide;
+use crate::codegen::loop_structure::{Aim, source_of};
+use crate::tensor::DType;
+use std::collections::BTreeSet;
+
+/// What a phase does with elements, by the numbers of values: loads, then steps in their order.
+#[derive(Clone, Debug, Default)]
+struct OfPhase {
+    /// What is read from memory, and computed.
+    made: BTreeSet<usize>,
+    /// What an earlier phase has made.
+    read: BTreeSet<usize>,
+}
+
+impl Builder<'_> {
+    /// Makes the accesses wide that move along, and the buffers for what later phases read again.
+    pub(super) fn begin_wide(&mut self, wide: Wide) {
+        self.nest.lanes = wide.lanes;
+        let has_points = self.has_points();
+        for (at, access) in self.nest.accesses.iter_mut().enumerate() {
+            let moves = self.loops.traversal.inner[at] == Inner::Unit;
+            access.is_wide = moves && !access.is_added_to && (has_points || !access.is_of_row);
+        }
+        let Some(rounds) = wide.rounds else { return };
+        for value in self.of_phases().into_iter().flat_map(|phase| phase.read).collect::<BTreeSet<_>>() {
+            let buffer = self.buffer(value, self.dtype_of(value), rounds * wide.lanes, Scope::Thread);
+            self.kept.insert(value, buffer);
+            self.nest.body.push(Stmt::Alloc(buffer));
+        }
+    }
+
+    /// The step that computes a value; none of a load.
+    fn step_of(&self, value: usize) -> Option<usize> {
+        value.checked_sub(self.kernel.loads.len())
+    }
+
+    /// The number of a value that elements have of their own.
+    fn value_of(&self, source: Source) -> Option<usize> {
+        let value = match source {
+            Source::Step(i) => Some(self.step(i)),
+            Source::Load(k) => Some(k),
+            _ => None,
+        };
+        value.filter(|_| !self.loops.is_of_row(source))
+    }
+
+    fn dtype_of(&self, value: usize) -> DType {
+        self.step_of(value).map_or_else(|| self.kernel.loads[value].dtype, |i| self.kernel.steps[i].out)
+    }
+
+    /// What each phase does, where rows are kept: it makes what no earlier one has made.
+    fn of_phases(&self) -> Vec<OfPhase> {
+        let mut made_before = BTreeSet::new();
+        let mut phases = Vec::new();
+        for number in 0..self.loops.phases {
+            let phase = self.of_phase(number, &made_before);
+            made_before.extend(&phase.made);
+            phases.push(phase);
+        }
+        phases
+    }
+
+    /// The values that a thread keeps from one phase to the next, at most.
+    pub(super) fn kept_at_once(&self) -> usize {
+        let phases = self.of_phases();
+        let between = |number: usize| {
+            let later: BTreeSet<&usize> = phases[number..].iter().flat_map(|phase| &phase.read).collect();
+            let made: BTreeSet<&usize> = phases[..number].iter().flat_map(|phase| &phase.made).collect();
+            later.intersection(&made).count()
+        };
+        (1..phases.len()).map(between).max().unwrap_or(0)
+    }
+
+    fn of_phase(&self, number: usize, made_before: &BTreeSet<usize>) -> OfPhase {
+        let aims = self.loops.aims(number);
+        let mut wanted: Vec<usize> =
+            aims.iter().filter_map(|&aim| self.value_of(source_of(self.kernel, aim))).collect();
+        let mut phase = OfPhase::default();
+        while let Some(value) = wanted.pop() {
+            if made_before.contains(&value) {
+                phase.read.insert(value);
+            } else if phase.made.insert(value)
+                && let Some(i) = self.step_of(value)
+            {
+                wanted.extend(self.kernel.steps[i].inputs.iter().filter_map(|input| self.value_of(input.source)));
+            }
+        }
+        phase
+    }
+
+    /// The loop over the elements of a row.
+    pub(super) fn wide_elements(&mut self, (number, aims): (usize, &[Aim]), wide: Wide) -> Stmt {
+        let Some(rounds) = wide.rounds else {
+            let made = self.of_phase(number, &BTreeSet::new());
+            let body = self.wide_group(&made, aims);
+            return For::over(Axis::Elements, Bind::Thread, body);
+        };
+        let phase = self.of_phases().swap_remove(number);
+        let body = self.wide_group(&phase, aims);
+        let when = term(IS_IN_ROW, [('j', known(Known::First)), ('c', known(Known::End))]);
+        For::over(Axis::Rounds(rounds), Bind::Unroll, vec![Stmt::If { when, body }])
+    }
+
+    /// The points of a thread.
+    pub(super) fn wide_points(&mut self, aims: &[Aim], body: &mut Vec<Stmt>) {
+        let phase = self.of_phase(0, &BTreeSet::new());
+        body.extend(self.wide_group(&phase, aims));
+    }
+
+    /// What a thread does with the elements that it takes at once.
+    fn wide_group(&mut self, phase: &OfPhase, aims: &[Aim]) -> Vec<Stmt> {
+        let (mut group, mut lane) = (self.located(), Vec::new());
+        for &value in &phase.read {
+            let buffer = Place::Buffer(self.kept[&value]);
+            lane.push(Stmt::Let { value, compute: Compute::Load(buffer), note: String::new() });
+        }
+        for &value in &phase.made {
+            match self.step_of(value) {
+                Some(i) => lane.push(self.applied_on_grid(i)),
+                None => {
+                    group.extend(self.nest.accesses[value].is_wide.then_some(Stmt::Fetch(value)));
+                    lane.push(self.load(value));
+                }
+            }
+            lane.extend(self.keep(value));
+        }
+        let stored = aims.iter().filter_map(|aim| if let Aim::Store(k) = aim { Some(*k) } else { None });
+        let written: Vec<usize> = stored.map(|k| self.kernel.loads.len() + k).collect();
+        for &aim in aims {
+            match aim {
+                Aim::Store(k) => self.store(k, &mut lane),
+                Aim::Reduce(k) => self.take_element(k, &mut lane),
+                // Plans for grids keep nothing, and have no other aims.
+                _ => {}
+            }
+        }
+        group.push(For::over(Axis::Lanes(self.nest.lanes), Bind::Unroll, lane));
+        let wide = written.into_iter().filter(|&at| self.nest.accesses[at].is_wide);
+        group.extend(wide.map(Stmt::Deliver).collect::<Vec<_>>());
+        group
+    }
+
+    /// Keeps a value, if a later phase reads it.
+    fn keep(&self, value: usize) -> Option<Stmt> {
+        let (&buffer, dtype) = (self.kept.get(&value)?, self.dtype_of(value));
+        let operand = Operand { origin: Origin::Value(value), from: dtype, to: dtype };
+        let note = "kept for a later phase".to_owned();
+        Some(Stmt::Store { to: Place::Buffer(buffer), operand, waits: true, note })
+    }
+}

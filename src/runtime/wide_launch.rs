@@ -1,0 +1,133 @@
+//! Which functions of a kernel a launch of blocks of threads takes.
+//!
+//! Threads take several elements at once where each operand and result that moves along a row is
+//! contiguous, its rows begin where accesses are aligned, and rows have no rest:
+//!
+//! ```text
+//! x: Float(64, 1000)                    4 elements of 4 bytes at once
+//! x: Float(64, 1001)                    an element at a time: the second row is not aligned
+//! x: Float(64, 1000), one element on    an element at a time
+//! ```
+
+use super::device_launch::DeviceLaunch;
+use crate::codegen::geometry::Geometry;
+use crate::codegen::kernel::{Inner, Kernel};
+use crate::codegen::kernel_plan::{Grid, RowsBy, WIDEST, Wide, parts};
+use crate::codegen::target::{Nests, split_names, wide_name};
+
+/// The functions of a kernel.
+#[derive(Debug)]
+pub(super) struct Functions<T> {
+    /// That of its plan.
+    pub(super) own: T,
+    /// Those for contiguous elements, in the order in which they are tried.
+    pub(super) wide: Vec<(Wide, T)>,
+}
+
+/// The function that a launch takes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Chosen<T> {
+    pub(super) function: T,
+    pub(super) grid: Grid,
+    /// The elements that a thread takes at once.
+    pub(super) lanes: usize,
+}
+
+impl<T: Copy> Functions<T> {
+    /// The function for a launch. `starts` are the bytes at which accesses begin in memory that is
+    /// aligned.
+    pub(super) fn chosen(
+        &self,
+        grid: Grid,
+        (kernel, geometry): (&Kernel, &Geometry),
+        launch: &DeviceLaunch,
+        starts: &[usize],
+    ) -> Chosen<T> {
+        let fits = |(wide, _): &&(Wide, T)| {
+            let moving = (0..kernel.accesses()).filter(|&at| geometry.traversal.inner[at] == Inner::Unit);
+            let mut moving = moving.filter(|&at| !kernel.is_column_reduction(at));
+            wide.fits(i64::from(launch.count))
+                && (launch.shape[(launch.rank - 1).max(0) as usize] as usize).is_multiple_of(wide.lanes)
+                && moving.all(|at| is_aligned(launch, at, starts[at], (kernel.dtype_of(at).size(), wide.lanes)))
+        };
+        match self.wide.iter().find(fits) {
+            Some(&(wide, function)) => {
+                Chosen { function, grid: Grid { threads: wide.threads, ..grid }, lanes: wide.lanes }
+            }
+            None => Chosen { function: self.own, grid, lanes: 1 },
+        }
+    }
+}
+
+/// Whether several elements of an access are aligned wherever a thread takes them.
+fn is_aligned(launch: &DeviceLaunch, at: usize, start: usize, (size, lanes): (usize, usize)) -> bool {
+    let (unit, outer) = ((size * lanes).min(WIDEST), (launch.rank - 1).max(0) as usize);
+    let is_whole = |&stride: &u32| (stride as usize * size).is_multiple_of(unit);
+    start.is_multiple_of(unit) && launch.strides[at][..outer].iter().all(is_whole)
+}
+
+/// The functions of a split reduction.
+#[derive(Debug)]
+pub(super) struct SplitFunctions<T> {
+    pub(super) parts: Functions<T>,
+    pub(super) merge: T,
+    /// The slots of 8 bytes that each part of each row leaves.
+    pub(super) slots: usize,
+}
+
+/// The launches of a split reduction.
+#[derive(Clone, Debug)]
+pub(super) struct SplitLaunch<T> {
+    /// The launch of all parts.
+    pub(super) parts: Chosen<T>,
+    /// The blocks of it.
+    pub(super) blocks: i64,
+    pub(super) merge: T,
+    /// The 8-byte slots that all parts leave.
+    pub(super) slots: usize,
+}
+
+impl<T: Copy> SplitFunctions<T> {
+    /// The launches, if rows are worth it to be split. The parts are noted in the launch.
+    pub(super) fn chosen(
+        &self,
+        grid: Grid,
+        of: (&Kernel, &Geometry),
+        launch: &mut DeviceLaunch,
+        starts: &[usize],
+    ) -> Option<SplitLaunch<T>> {
+        let chosen = self.parts.chosen(grid, of, launch, starts);
+        let wide = Wide { threads: chosen.grid.threads, lanes: chosen.lanes, rounds: None };
+        let (rows, elements) = (i64::from(launch.rows), i64::from(launch.count));
+        let parts = parts(rows, elements, grid.rows, wide)?;
+        (launch.parts, launch.share) = (u32::try_from(parts.count).ok()?, u32::try_from(parts.elements).ok()?);
+        let taken = if grid.rows == RowsBy::Block { 1 } else { grid.threads as i64 };
+        let blocks = (rows * parts.count + taken - 1) / taken;
+        let slots = usize::try_from(rows * parts.count).ok()? * self.slots;
+        Some(SplitLaunch { parts: chosen, blocks, merge: self.merge, slots })
+    }
+}
+
+/// The functions of a kernel by their names.
+pub(super) fn functions_of<T>(
+    name: &str,
+    nests: &Nests,
+    find: impl Fn(&str) -> Result<T, String>,
+) -> Result<Functions<T>, String> {
+    let wide = nests.wide.iter().enumerate();
+    let wide = wide.map(|(number, (wide, _))| Ok((*wide, find(&wide_name(name, number))?)));
+    Ok(Functions { own: find(name)?, wide: wide.collect::<Result<_, String>>()? })
+}
+
+/// The functions of a split reduction by their names.
+pub(super) fn split_functions_of<T>(
+    name: &str,
+    nests: &Nests,
+    find: impl Fn(&str) -> Result<T, String>,
+) -> Result<Option<SplitFunctions<T>>, String> {
+    let Some(split) = &nests.split else { return Ok(None) };
+    let [parts, wide_parts, merge] = split_names(name);
+    let wide = split.wide.iter().map(|(wide, _)| Ok((*wide, find(&wide_parts)?)));
+    let parts = Functions { own: find(&parts)?, wide: wide.collect::<Result<_, String>>()? };
+    Ok(Some(SplitFunctions { parts, merge: find(&merge)?, slots: split.merge.slots }))
+}
