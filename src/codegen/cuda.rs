@@ -216,7 +216,12 @@ impl Printer<'_> {
     /// are neighbours.
     fn slot(&self, slot: usize, ty: &str) -> (String, String) {
         let at = format!("({slot} * launch.parts + part) * launch.rows + row");
-        let at = if matches!(ty, "double" | "i64") { at } else { format!("2 * ({at})") };
+        let at = match ty {
+            "double" | "i64" => at,
+            "i8" | "u8" => format!("8 * ({at})"),
+            "i16" | "u16" => format!("4 * ({at})"),
+            _ => format!("2 * ({at})"),
+        };
         (format!("({ty} *)launch.left"), at)
     }
 

@@ -49,7 +49,7 @@ struct OfPhase {
 }
 
 impl Builder<'_> {
-    /// Makes the accesses wide that move along, and the buffers for what later phases read again.
+    /// Makes the accesses wide that differ from element to element, and the buffers for what later phases read again.
     pub(super) fn begin_wide(&mut self, wide: Wide) {
         self.nest.lanes = wide.lanes;
         let has_points = self.has_points();
@@ -153,10 +153,12 @@ impl Builder<'_> {
         for &value in &phase.made {
             match self.step_of(value) {
                 Some(i) => lane.push(self.applied_on_grid(i)),
-                None => {
-                    group.extend(self.nest.accesses[value].is_wide.then_some(Stmt::Fetch(value)));
+                None if self.nest.accesses[value].is_wide => {
+                    group.push(Stmt::Fetch(value));
                     lane.push(self.load(value));
                 }
+                // All of the elements that a thread takes at once read the same one.
+                None => group.push(self.load(value)),
             }
             lane.extend(self.keep(value));
         }
