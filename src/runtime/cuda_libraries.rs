@@ -158,10 +158,20 @@ impl Wanted {
         if let Some(missing) = self.functions.iter().find(|name| !has(&library, name)) {
             return Err(format!("{} ({path}) is too old: it has no `{missing}`; {}", self.what, self.old));
         }
+        // `cudarc` opens it once more, by a name that the system knows it by: its SONAME.
+        if !self.candidates().any(|name| opened(&name).is_ok()) {
+            let names = self.names.join(" or ");
+            return Err(format!("{} ({path}) has a SONAME that does not begin with lib{names}", self.what));
+        }
         // It stays open, since `cudarc` keeps addresses of its functions.
         std::mem::forget(library);
         open.push((self.variable, named.map(str::to_owned), path.clone()));
         Ok(path)
+    }
+
+    /// The names that it is looked for under.
+    fn candidates(&self) -> impl Iterator<Item = String> + '_ {
+        self.names.iter().flat_map(|name| get_lib_name_candidates(name))
     }
 
     fn found(&self, named: Option<&str>) -> Result<(Library, String), String> {
@@ -169,8 +179,7 @@ impl Wanted {
             let why = |error| format!("{}: {} names {path}, which cannot be opened: {error}", self.what, self.variable);
             return opened(path).map(|library| (library, path.to_owned())).map_err(why);
         }
-        let candidates = self.names.iter().flat_map(|name| get_lib_name_candidates(name));
-        let found = candidates.filter_map(|name| Some((opened(&name).ok()?, in_memory(&name)))).next();
+        let found = self.candidates().filter_map(|name| Some((opened(&name).ok()?, in_memory(&name)))).next();
         found.ok_or_else(|| format!("{} is not installed: {}", self.what, self.missing))
     }
 }
@@ -221,7 +230,7 @@ pub fn driver(named: Option<&str>) -> Result<Found, String> {
     Ok(Found { path, version })
 }
 
-/// Whether the driver, which is open, tells the times between events: `cudarc` calls a function for
+/// Whether the driver, which is open, gives the times between events: `cudarc` calls a function for
 /// that which is younger than the others.
 pub(super) fn measures_times() -> bool {
     let open = OPEN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);

@@ -85,7 +85,8 @@ fn folder() -> &'static Path {
         std::fs::create_dir_all(&folder).expect("there is a folder");
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository");
         let emulation = format!("-DEMULATION=\"{}\"", root.join("src/runtime/emulation.c").display());
-        for (name, flag) in [("libcuda.so", "-DDRIVER"), ("libnvrtc.so", "-DNVRTC"), ("libcublas.so", "-DCUBLAS")] {
+        let libraries = [("libcuda.so", "-DDRIVER"), ("libnvrtc.so", "-DNVRTC"), ("libcublas.so", "-DCUBLAS")];
+        for (name, flag) in libraries.into_iter().chain([("other.so", "-DDRIVER")]) {
             let mut cc = Command::new("cc");
             cc.args(["-std=gnu11", "-O1", "-Wall", "-Werror", "-shared", "-fPIC", flag]);
             cc.arg(&emulation);
@@ -251,7 +252,7 @@ fn each_call_of_a_run_may_fail(run: &str, least: usize) {
     }
 }
 
-/// Softmax and sums beside those of the same pipeline.
+/// Softmax and sums, and the same by another pipeline.
 fn bench(file: &str, runs: u32) -> String {
     let sizes = "--shape %x=5,1000 --shape %y=5,1000";
     format!("bench {file} --passes=dce --against=dce --seed 3 {sizes} --backend=cuda --no-cache --runs {runs}")
@@ -263,7 +264,7 @@ fn a_bench_has_the_times_of_the_device() {
     assert_eq!((ran.code, ran.left()), (0, vec![]), "{}{}", ran.out, ran.err);
     assert!(ran.out.contains("on a fake GPU, number 0, by its own clock; a copy within its memory: "), "{}", ran.out);
     // 5 x 1000 floats are read twice and written once, then read and written, then read, and 1000
-    // are written: 124 kB. The clock counts threads, so it tells the same in each run.
+    // are written: 124 kB. The clock counts threads, so times are equal in each run.
     let rows: Vec<&str> = ran.out.lines().filter(|line| line.contains(" | 3 | 124.000 | ")).collect();
     assert_eq!(rows.len(), 2, "{}", ran.out);
     for row in rows {
@@ -306,7 +307,8 @@ fn each_call_of_a_bench_may_fail() {
 fn what_is_missing_is_told() {
     /// Variables, a flag, and what the message says.
     type Case = (&'static [(&'static str, &'static str)], &'static str, &'static str);
-    let cases: [Case; 8] = [
+    let cases: [Case; 9] = [
+        (&[("JITOPT_CUDA_DRIVER", "./other.so")], "", "(./other.so) has a SONAME that does not begin with libcuda"),
         (&[("JITOPT_CUDA_DRIVER", "/nowhere")], "", "the CUDA driver: JITOPT_CUDA_DRIVER names /nowhere"),
         (&[("JITOPT_NVRTC", "/nowhere")], "", "NVRTC: JITOPT_NVRTC names /nowhere"),
         (&[("FAKE_CUDA_VERSION", "11030")], "", "is too old: it is for CUDA 11.3; install a driver"),
