@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# What only a GPU can tell, in less than five minutes: whether kernels give their recorded bits there,
-# what NVIDIA's checker says of them, and how fast they are beside PyTorch. Needs a driver, NVRTC
-# and a built jitopt; says what is missing, and then ends with exit code 3.
+# Checks that need a GPU: whether kernels give the bits of the emulation there, NVIDIA's checkers,
+# and times compared with those of PyTorch. Needs a driver, NVRTC and a built jitopt; names what is
+# missing, and then ends with exit code 3.
 #
-#   ci/gpu.sh [JITOPT]        OUT=FOLDER for results; PYTHON for the peer, python3 by default
+#   ci/gpu.sh [JITOPT]        OUT=FOLDER for results; PYTHON for the peer, python3 by default;
+#                             SIZES='65536,1024 4096,16384' times these rows x elements
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -30,7 +31,8 @@ print(sorted(names)[-1] if names else "")
 PY
 }
 JITOPT_NVRTC="${JITOPT_NVRTC:-$(library nvrtc)}" JITOPT_CUBLAS="${JITOPT_CUBLAS:-$(library cublas)}"
-export JITOPT_NVRTC JITOPT_CUBLAS
+# Operands of 64 MiB exceed the caches of GPUs.
+export JITOPT_NVRTC JITOPT_CUBLAS SIZES="${SIZES:-16384,1024 1024,16384}"
 
 step() { printf '\n== %s (%ss)\n' "$*" "$SECONDS"; }
 wrong() { echo "wrong: $*"; failed=1; }
@@ -75,7 +77,7 @@ write softmax_half Half "$softmax"
 write gate Float '%s : Tensor = aten::sigmoid(%x)
   %t : Tensor = aten::tanh(%w)
   %y : Tensor = aten::mul(%s, %t)'
-for columns in 1 7 33 512 1000 1024 16384; do
+for columns in 1 7 33 512 1000 $(for sizes in $SIZES; do echo "${sizes#*,}"; done); do
   write "layer_norm-$columns" Float "%sizes : int[] = prim::Constant[value=[$columns]]()
   %eps : float = prim::Constant[value=1e-05]()
   %y : Tensor = aten::layer_norm(%x, %sizes, %w, %b, %eps, %no)"
@@ -101,6 +103,7 @@ case_of() {
 cat > "$out/peer.py" <<'PY'
 """Times groups in PyTorch, eagerly and compiled for their sizes; or only compiles them."""
 import json
+import os
 import sys
 import torch
 
@@ -112,7 +115,8 @@ GROUPS = {
     "columns": lambda x, w: (x * w).sum(0),
     "total": lambda x, w: (x * w).sum(),
 }
-SMALL, LARGE = (64, 512), ((16384, 1024), (1024, 16384))
+SMALL = (64, 512)
+LARGE = [tuple(map(int, sizes.split(","))) for sizes in os.environ["SIZES"].split()]
 ROWS = [(name, sizes, torch.float) for sizes in (SMALL, *LARGE) for name in GROUPS]
 ROWS += [(name, LARGE[0], torch.half) for name in ("add_relu", "softmax")]
 
@@ -164,7 +168,7 @@ export TORCHINDUCTOR_CACHE_DIR="$out/inductor"
 compiling=
 [ "$has_torch" = 0 ] || { timeout 150 "$python" "$out/peer.py" > "$out/compiling.txt" 2>&1 & compiling=$!; }
 
-# One check of what follows, in a process of its own; says what is wrong.
+# One check of what follows, in a process of its own; prints what is wrong.
 compare_bits() {
   local name="$1-$2" backend flags
   mapfile -t flags < <(case_of "$1" "$2")
@@ -232,10 +236,10 @@ fi
 # The rows of the table at the end.
 rows() {
   local name sizes
-  for sizes in 64,512 16384,1024 1024,16384; do
+  for sizes in 64,512 $SIZES; do
     for name in add_relu gate softmax layer_norm columns total; do echo "$name $sizes"; done
   done
-  for name in add_relu_half softmax_half; do echo "$name 16384,1024"; done
+  for name in add_relu_half softmax_half; do echo "$name ${SIZES%% *}"; done
 }
 
 step "times"
