@@ -2,7 +2,7 @@
 //!
 //! Halves are multiplied as floats: factors are converted, sums are floats, and results are rounded
 //! once. A weight that the graph does not change is packed once.
-#![allow(unsafe_code, reason = "threads compute parts of a product; the block says why that is sound")]
+#![allow(unsafe_code, reason = "threads compute parts of a product; the block has the contract")]
 
 use super::destinations::Destination;
 use super::kept_weights::packed;

@@ -25,7 +25,7 @@ const EMULATION: &str = include_str!("emulation.c");
 /// Positions have so many bits: `jo_index` has 32, and loops add the number of threads.
 const LARGEST: i64 = 1 << 31;
 /// Most blocks of a launch that is emulated, or that has partial sums for each: four for each
-/// multiprocessor of the largest devices. Rows beyond are computed by the same blocks in turn.
+/// multiprocessor of the largest devices. Each block then computes several rows.
 pub(super) const MOST_BLOCKS: i64 = 528;
 /// The same where accesses are checked: each block computes several rows, one after the other, so
 /// that what it leaves in shared memory meets the next row.

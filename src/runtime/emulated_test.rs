@@ -1,4 +1,4 @@
-//! Emulated blocks of threads: their results, and what checks report of errors that are planted in
+//! Emulated blocks of threads: their results, and what checks report of errors that are injected into
 //! the text of a kernel.
 
 use super::disk_cache::DiskCache;
@@ -189,7 +189,7 @@ fn kernels_as_they_are_have_nothing_wrong() {
     }
 }
 
-/// Functions beside those of plans: of contiguous elements that are kept, that are too many for
+/// Functions additional to those of plans: of contiguous elements that are kept, that are too many for
 /// that, and of points; of parts of rows, by a thread or a block each, and of what merges them.
 const OTHERS: [Case; 10] = [
     Case(SOFTMAX, [7, 200], "_wide0"),
@@ -205,7 +205,7 @@ const OTHERS: [Case; 10] = [
 ];
 
 #[test]
-fn functions_beside_those_of_plans_are_taken_and_right() {
+fn additional_functions_are_taken_and_right() {
     for case in OTHERS {
         let (result, found) = run(case, &str::to_owned);
         assert_eq!(found, Vec::<String>::new(), "{case:?}");
@@ -325,8 +325,8 @@ fn addresses_that_sizes_do_not_divide_are_reported() {
 }
 
 #[test]
-fn planted_errors_are_reported() {
-    let planted: [(&'static str, &str, &str, &str); 5] = [
+fn injected_errors_are_reported() {
+    let injected: [(&'static str, &str, &str, &str); 5] = [
         (SUM, "element < launch.count", "element <= launch.count", "outside of the memory of an operand"),
         (RELU, "row < launch.rows", "row <= launch.rows", "outside of the memory of an operand"),
         (SUM, "if (JO_THREAD == 0) {", "{", "race, without a barrier in between"),
@@ -338,7 +338,7 @@ fn planted_errors_are_reported() {
             "nothing has written",
         ),
     ];
-    for (section, from, to, expected) in planted {
+    for (section, from, to, expected) in injected {
         let change = |text: &str| {
             assert!(text.contains(from), "`{from}` is not in\n{text}");
             text.replacen(from, to, 1)

@@ -336,12 +336,12 @@ static i64 jo_offset(const jo_region *region, const void *at, i64 size, i32 line
     return -1;
 }
 
-// An element of a region; a place aside where it must not be touched.
+// An element of a region; a dummy where it must not be touched.
 static void *jo_touch_element(const jo_region *region, i64 offset, int writes, i32 line)
 {
-    static i64 aside[2];
+    static i64 dummy[2];
     void *const at = (void *)(region->memory + offset);
-    if (!region->cells) return writes ? jo_report(JO_OPERAND, line, 0, 0), (void *)aside : at;
+    if (!region->cells) return writes ? jo_report(JO_OPERAND, line, 0, 0), (void *)dummy : at;
     jo_cell *const cell = &region->cells[offset / region->size];
     if (!jo_is_ordered(cell->writer, cell->writer_block, cell->written_at))
         jo_report(JO_RACE, line, cell->writer_line, cell->writer - 1);
@@ -366,15 +366,15 @@ static int jo_is_shared(const jo_region *region)
     return region >= jo_shared && region < jo_shared + JO_MOST_SHARED;
 }
 
-// The element that an access means; a place aside where it must not be touched.
+// The element that an access means; a dummy where it must not be touched.
 static void *jo_touch(const void *memory, const void *at, i64 size, int writes, i32 line, i32 counter)
 {
-    static i64 aside[2];
+    static i64 dummy[2];
     jo_give_way();
     const jo_region *const region = jo_region_of(memory);
-    if ((i64)at % size) return jo_report(JO_MISALIGNED, line, 0, 0), (void *)aside;
+    if ((i64)at % size) return jo_report(JO_MISALIGNED, line, 0, 0), (void *)dummy;
     const i64 offset = jo_offset(region, at, size, line);
-    if (offset < 0) return (void *)aside;
+    if (offset < 0) return (void *)dummy;
     jo_count(counter, line, jo_is_shared(region) + 2 * writes, size, offset);
     return jo_touch_element(region, offset, writes, line);
 }
@@ -425,7 +425,8 @@ static void jo_end_count(void) {}
 #define JO_SHARED(type, name, count) static type name[count]
 #endif
 // Memory of a processor need not be aligned as that of a device is.
-#define JO_WIDE(type, n) typedef struct __attribute__((packed, may_alias)) { type of[n]; } jo_##type##_##n
+#define JO_WIDE(type, n) \
+    typedef struct __attribute__((packed, may_alias)) { type of[n]; } jo_##type##_##n
 #define JO_UNROLL
 #define JO_ROLLED
 

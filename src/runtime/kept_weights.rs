@@ -1,4 +1,4 @@
-//! Constant factors of products, packed once: the packed copy is kept beside the memory of the
+//! Constant factors of products, packed once: the packed copy is kept with the memory of the
 //! tensor until that is written.
 
 use crate::tensor::buffer::Buffer;

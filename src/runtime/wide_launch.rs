@@ -1,6 +1,6 @@
 //! Which functions of a kernel a launch of blocks of threads takes.
 //!
-//! Threads take several elements at once where each operand and result that moves along a row is
+//! Threads take several elements at once where each operand and result that has several elements per row is
 //! contiguous, its rows begin where accesses are aligned, and rows have no rest:
 //!
 //! ```text

@@ -2,7 +2,7 @@
 //!
 //! [`naive`] is three loops in wide numbers. For `f32` and `f64` [`Real::multiply`] computes the
 //! same with vectors: [`Product`] describes a product, whose right factor may be [`Packed`] once
-//! for many products, and whose parts may be computed by several threads. Beside three crates,
+//! for many products, and whose parts may be computed by several threads. Compared with three crates,
 //! OpenBLAS and PyTorch it is fastest where a factor is packed, and among the first elsewhere; see
 //! `tools/bench/results.md`. No crate takes packed factors.
 

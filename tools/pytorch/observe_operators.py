@@ -212,7 +212,7 @@ def has_parts(tensor):
 
 
 def places(operands, results):
-    """For each result element the operand and the place of the equal element; None if one has none."""
+    """Per result element the operand and index of the equal element; None if one has none."""
     table = {}
     for n, tensor in enumerate(one for value in operands for one in tensors(value)):
         if has_parts(tensor):

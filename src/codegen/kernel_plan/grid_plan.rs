@@ -36,7 +36,7 @@ pub struct Grid {
     pub threads: usize,
     /// What computes a row.
     pub rows: RowsBy,
-    /// Whether there are functions beside for contiguous elements, see `wide_plan.rs`.
+    /// Whether there are additional functions for contiguous elements, see `wide_plan.rs`.
     pub wide: bool,
     /// Whether there are functions for parts of rows, see `split_plan.rs`.
     pub split: bool,

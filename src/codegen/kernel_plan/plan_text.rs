@@ -166,7 +166,7 @@ fn set_phase(plan: &mut Plan, at: usize, settings: &[&str]) -> Result<(), String
     Ok(())
 }
 
-/// Whether a word says what other functions a grid has.
+/// Whether a word is an additional kind of functions of a grid.
 fn is_of_grid(word: &&str) -> bool {
     ["wide", "split"].contains(word)
 }

@@ -1,5 +1,5 @@
-//! Functions beside that of a plan, for operands whose neighbouring elements are neighbours in
-//! memory: a thread takes several at once, by accesses of up to 16 bytes.
+//! Additional functions of a kernel, for contiguous operands: a thread takes several neighbouring
+//! elements at once, by accesses of up to 16 bytes.
 //!
 //! ```text
 //! group %y

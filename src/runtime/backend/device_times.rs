@@ -1,4 +1,4 @@
-//! What a GPU's own clock says of launches, and of copies within its memory.
+//! Times of launches, and of copies within a GPU's memory, by the clock of the GPU.
 
 use super::CpuBackend;
 use crate::runtime::cuda_clock::DeviceWork;

@@ -1,4 +1,4 @@
-//! What a GPU's own clock says of measured runs, as text and JSON.
+//! Times of measured runs by the clock of the GPU, as text and JSON.
 
 use crate::paired::Middle;
 use jitopt_core::runtime::DeviceWork;

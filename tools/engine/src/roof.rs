@@ -1,4 +1,4 @@
-//! The roofline: the rate of a copy, measured as the runs beside it are.
+//! The roofline: the rate of a copy, measured as runs are.
 
 use jitopt_core::interpreter::IValue;
 use jitopt_core::runtime::backend::Request;
