@@ -1,5 +1,5 @@
-//! Emulated blocks of threads: their results, and what checks report of errors that are injected into
-//! the text of a kernel.
+//! Emulated blocks of threads: their results, and what checks report of errors that are injected
+//! into the text of a kernel.
 
 use super::disk_cache::DiskCache;
 use super::emulated_launch::{Emulated, Observed, Operands, entry_of, source};
@@ -189,8 +189,8 @@ fn kernels_as_they_are_have_nothing_wrong() {
     }
 }
 
-/// Functions additional to those of plans: of contiguous elements that are kept, that are too many for
-/// that, and of points; of parts of rows, by a thread or a block each, and of what merges them.
+/// Functions additional to those of plans: of contiguous elements that are kept, that are too many
+/// for that, and of points; of parts of rows, by a thread or a block each, and of what merges them.
 const OTHERS: [Case; 10] = [
     Case(SOFTMAX, [7, 200], "_wide0"),
     Case(SOFTMAX, [3, 2200], "_wide1"),

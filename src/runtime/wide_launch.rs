@@ -1,7 +1,7 @@
 //! Which functions of a kernel a launch of blocks of threads takes.
 //!
-//! Threads take several elements at once where each operand and result that has several elements per row is
-//! contiguous, its rows begin where accesses are aligned, and rows have no rest:
+//! Threads take several elements at once where each operand and result that has several elements
+//! per row is contiguous, rows begin at aligned addresses, and their length is a multiple:
 //!
 //! ```text
 //! x: Float(64, 1000)                    4 elements of 4 bytes at once

@@ -2,9 +2,8 @@
 //!
 //! [`naive`] is three loops in wide numbers. For `f32` and `f64` [`Real::multiply`] computes the
 //! same with vectors: [`Product`] describes a product, whose right factor may be [`Packed`] once
-//! for many products, and whose parts may be computed by several threads. Compared with three crates,
-//! OpenBLAS and PyTorch it is fastest where a factor is packed, and among the first elsewhere; see
-//! `tools/bench/results.md`. No crate takes packed factors.
+//! for many products, and whose parts may be computed by several threads. `tools/bench/results.md`
+//! compares it with OpenBLAS and PyTorch, and says why no crate computes products here.
 
 #![allow(unsafe_code, reason = "vectors are read and written through pointers; see the contracts")]
 

@@ -49,7 +49,8 @@ struct OfPhase {
 }
 
 impl Builder<'_> {
-    /// Makes the accesses wide that differ from element to element, and the buffers for what later phases read again.
+    /// Makes the accesses wide that differ from element to element, and the buffers for what later
+    /// phases read again.
     pub(super) fn begin_wide(&mut self, wide: Wide) {
         self.nest.lanes = wide.lanes;
         let has_points = self.has_points();
