@@ -418,7 +418,7 @@ impl SortedGroups {
     /// Copies `node` before the nodes of `group`, with the constants that it reads. Its operands
     /// become operands of the group, and its outputs are no longer operands; `inner` records the
     /// values inside that replace them.
-    pub(crate) fn absorb(&mut self, graph: &mut Graph, group: Node, node: Node) {
+    pub fn absorb(&mut self, graph: &mut Graph, group: Node, node: Node) {
         let mut section = graph.take_subgraph(group).expect("a group has a section");
         let root = section.root();
         let first = section.first(root);

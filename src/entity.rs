@@ -69,7 +69,7 @@ pub mod visits {
 
 /// A dense table that owns the rows of one entity type.
 #[derive(Clone, Debug)]
-pub struct EntityVec<E, T> {
+pub(crate) struct EntityVec<E, T> {
     rows: Vec<T>,
     entity: PhantomData<E>,
 }
@@ -83,29 +83,24 @@ impl<E, T> Default for EntityVec<E, T> {
 impl<E: Entity, T> EntityVec<E, T> {
     /// Adds a row and returns its entity.
     #[inline]
-    pub fn push(&mut self, row: T) -> E {
+    pub(crate) fn push(&mut self, row: T) -> E {
         self.rows.push(row);
         E::at(self.rows.len() - 1)
     }
 
     /// The number of rows ever created, erased ones included.
     #[inline]
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Whether no row was ever created.
-    pub fn is_empty(&self) -> bool {
-        self.rows.is_empty()
-    }
-
     /// All entities in the order of creation.
-    pub fn keys(&self) -> impl DoubleEndedIterator<Item = E> + use<E, T> {
+    pub(crate) fn keys(&self) -> impl DoubleEndedIterator<Item = E> + use<E, T> {
         (0..self.rows.len()).map(E::at)
     }
 
     /// Reserves memory for `more` rows at once.
-    pub fn reserve(&mut self, more: usize) {
+    pub(crate) fn reserve(&mut self, more: usize) {
         self.rows.reserve(more);
     }
 
@@ -122,12 +117,12 @@ impl<E: Entity, T> EntityVec<E, T> {
     }
 
     /// Bytes held, for `--stats` and the bench.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.rows.capacity() * size_of::<T>()
     }
 
     /// Releases memory that growth reserved.
-    pub fn shrink_to_fit(&mut self) {
+    pub(crate) fn shrink_to_fit(&mut self) {
         self.rows.shrink_to_fit();
     }
 }
@@ -173,11 +168,6 @@ impl<E: Entity, T: Clone + Default> SecondaryMap<E, T> {
     #[inline]
     pub fn set(&mut self, entity: E, value: T) {
         self[entity] = value;
-    }
-
-    /// Removes all entries.
-    pub fn clear(&mut self) {
-        self.rows.clear();
     }
 }
 
@@ -235,7 +225,7 @@ impl<E: Entity> EntitySet<E> {
     }
 
     /// Removes `entity`; returns true when it was a member.
-    pub fn remove(&mut self, entity: E) -> bool {
+    pub(crate) fn remove(&mut self, entity: E) -> bool {
         let present = self.contains(entity);
         if present {
             self.words[entity.index() / 64] &= !(1 << (entity.index() % 64));

@@ -28,16 +28,23 @@ mod text_pool;
 mod token_stream;
 mod usage;
 
-pub use assembly::{Blueprint, NodeSource, Sources, TypeSource, ValueSource};
+pub use assembly::Sources;
+
+pub(crate) use assembly::Blueprint;
+pub use assembly::{NodeSource, TypeSource, ValueSource};
 pub use attribute::{Attribute, Float, FloatStyle};
 pub use copy::ValueMap;
-pub use graph::{Block, Dialect, Epoch, Graph, GraphId, Layout, Node, Releases, Use, Value};
-pub use journal::{Comment, Journal, NameEdit};
-pub use lineage::{DrawPlace, Iteration, Iterations, Lineage, LoopIterations};
+pub use graph::{Block, Dialect, Graph, Layout, Node, Releases, Use, Value};
+pub use graph::{Epoch, GraphId};
+pub use journal::NameEdit;
+pub(crate) use journal::{Comment, Journal};
+pub(crate) use lineage::Iterations;
+pub use lineage::{DrawPlace, Iteration, Lineage, LoopIterations};
 pub use naming::Label;
 pub(crate) use naming::as_number;
 pub use survey::Survey;
-pub use token_stream::{Detail, GraphWords, Unrepeatable, hash_of_bytes};
+pub(crate) use token_stream::hash_of_bytes;
+pub use token_stream::{Detail, GraphWords, Unrepeatable};
 
 #[cfg(test)]
 mod model_test;

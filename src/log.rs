@@ -35,9 +35,8 @@ mod did_you_mean;
 mod spec;
 
 pub use did_you_mean::did_you_mean;
-pub use spec::{
-    FLAG, KnownNames, Problem, Spec, SpecError, VARIABLES, Verbosity, Warning, file_stem, parse_spec, resolve_spec,
-};
+pub use spec::{FLAG, Problem, Spec, Verbosity, Warning, file_stem, resolve_spec};
+pub use spec::{KnownNames, SpecError, parse_spec};
 /// For the macros, which expand in crates that need not depend on `tracing` themselves.
 pub use tracing;
 
@@ -105,7 +104,7 @@ pub fn subscriber(spec: Spec, sink: impl Fn(&str) + Send + Sync + 'static) -> im
 }
 
 /// The part of [`subscriber`] that can be combined with other layers on one registry.
-pub fn layer<S>(spec: Spec, sink: impl Fn(&str) + Send + Sync + 'static) -> impl Layer<S> + Send + Sync
+pub(crate) fn layer<S>(spec: Spec, sink: impl Fn(&str) + Send + Sync + 'static) -> impl Layer<S> + Send + Sync
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {

@@ -73,7 +73,7 @@ thread_local! {
 }
 
 /// Whether a kind has the form of a section name, `prim::FusionGroup_0`.
-pub fn names_section(era: Era, kind: Symbol) -> bool {
+pub(crate) fn names_section(era: Era, kind: Symbol) -> bool {
     let base = kind.as_str().trim_end_matches(|c: char| c.is_ascii_digit()).strip_suffix('_');
     base.is_some_and(|base| operator(era, Symbol::new(base)).rule.carries != rules::Carries::Nothing)
 }

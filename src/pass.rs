@@ -18,12 +18,16 @@ mod run_error;
 mod runner;
 mod transform_cache;
 
-pub use context::{LastAnalysis, PassContext, Rewrite, RewriteWatch, Session};
+pub use context::{PassContext, Rewrite, RewriteWatch, Session};
+
+pub use context::LastAnalysis;
 pub use entry_text::Unreadable;
-pub use gate::{Gate, GateError, never_came_up};
+pub use gate::GateError;
+pub use gate::{Gate, never_came_up};
 pub use info::{PassError, PassInfo, PassOption, Registry, Run};
-pub use pipeline::{GRAPH_FILE, JSON_FILE, NamedPipeline, Pipeline, PipelineError, Side, Stage, Step};
+pub use pipeline::PipelineError;
+pub use pipeline::{GRAPH_FILE, JSON_FILE, NamedPipeline, Pipeline, Side, Stage, Step};
 pub use remark::{Remark, RemarkKind};
 pub use run_error::RunError;
 pub use runner::{Observer, PassRun, run};
-pub use transform_cache::{EntryStore, Lookup, RunPasses, StoreTrouble, TransformCache, Why};
+pub use transform_cache::{EntryStore, Lookup, StoreTrouble, TransformCache, Why};

@@ -13,4 +13,3 @@ pub mod python_form;
 pub mod type_origins;
 
 pub use changes::{Change, compare};
-pub use pairing::Pairing;

@@ -63,7 +63,7 @@ impl Symbol {
     }
 
     /// The symbol of `name` when there is one.
-    pub fn existing(name: &str) -> Option<Symbol> {
+    pub(crate) fn existing(name: &str) -> Option<Symbol> {
         INTERNER.read().expect("no holder of this lock panics").find(name).map(Symbol)
     }
 
@@ -86,7 +86,7 @@ impl Symbol {
     }
 
     /// `aten` of `aten::add`; empty without `::`.
-    pub fn namespace(self) -> &'static str {
+    pub(crate) fn namespace(self) -> &'static str {
         self.as_str().split_once("::").map_or("", |(ns, _)| ns)
     }
 

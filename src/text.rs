@@ -19,8 +19,10 @@ pub mod printer;
 pub mod quoted;
 
 pub use diagnostic::{Diagnostic, Severity};
-pub use parser::{ParseOptions, Parsed, parse, parse_all_graphs};
-pub use printer::{Mark, Part, PrintOptions, Printer, print, print_with_marks, print_with_notes};
+pub use parser::Parsed;
+pub use parser::{ParseOptions, parse, parse_all_graphs};
+pub(crate) use printer::print_with_marks;
+pub use printer::{Mark, Part, PrintOptions, Printer, print, print_with_notes};
 
 #[cfg(test)]
 mod free_layout_test;

@@ -150,7 +150,7 @@ impl TensorType {
 
 /// The maximal nesting of types: the parser refuses deeper ones, so that no traversal of a type can
 /// exhaust the stack.
-pub const MAX_DEPTH: usize = 10_000;
+pub(crate) const MAX_DEPTH: usize = 10_000;
 
 struct Table {
     kinds: HashTable<&'static TypeKind>,
@@ -282,7 +282,7 @@ impl Type {
 
 impl Type {
     /// Tensor type number `i` in the order of [`Type::map_tensors`].
-    pub fn tensor_part(self, i: usize) -> Option<Type> {
+    pub(crate) fn tensor_part(self, i: usize) -> Option<Type> {
         let (mut at, mut found) = (0, None);
         self.map_tensors(&mut |tensor| {
             let ty = Type::new(TypeKind::Tensor(tensor.clone()));
@@ -297,7 +297,7 @@ impl Type {
 
     /// A number unique to this type in this process.
     #[inline]
-    pub fn number(self) -> usize {
+    pub(crate) fn number(self) -> usize {
         std::ptr::from_ref(self.0).addr()
     }
 }

@@ -33,9 +33,11 @@ mod typing;
 mod verify_test;
 
 pub use crate::text::Severity;
+pub use finding::Spot;
 pub(crate) use finding::{Carrier, Sink, carried};
-pub use finding::{Finding, Place, Report, Spot};
-pub use rendering::{Position, positions, render};
+pub use finding::{Finding, Place, Report};
+pub use rendering::Position;
+pub use rendering::{positions, render};
 
 use crate::ir::Graph;
 use scoping::Walk;

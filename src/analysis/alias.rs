@@ -70,7 +70,7 @@ impl AliasDb {
     }
 
     /// Whether the graph still computes what was analysed.
-    pub fn is_current(&self, graph: &Graph) -> bool {
+    pub(crate) fn is_current(&self, graph: &Graph) -> bool {
         self.computation == graph.epoch().computation
     }
 
@@ -173,7 +173,7 @@ impl AliasDb {
     }
 
     /// Whether `value` may be reachable from outside.
-    pub fn may_alias_wildcard(&self, value: Value) -> bool {
+    pub(crate) fn may_alias_wildcard(&self, value: Value) -> bool {
         self.locations(value).any(|location| self.memory.is_wild(location))
     }
 
@@ -215,13 +215,8 @@ impl AliasDb {
     // ---- locations
 
     /// Whether it is written to.
-    pub fn is_written(&self, location: Location) -> bool {
+    pub(crate) fn is_written(&self, location: Location) -> bool {
         self.memory.is_written(location)
-    }
-
-    /// Whether it is reachable from outside.
-    pub fn is_wildcard(&self, location: Location) -> bool {
-        self.memory.is_wild(location)
     }
 
     // ---- nodes
@@ -256,7 +251,7 @@ impl AliasDb {
     }
 
     /// Whether `node`, or a nested node, writes to memory that one of the values may be or contain.
-    pub fn writes_to_alias_of(&self, node: Node, values: &[Value]) -> bool {
+    pub(crate) fn writes_to_alias_of(&self, node: Node, values: &[Value]) -> bool {
         let written: SmallVec<[Location; 8]> = self.writes(node).collect();
         !written.is_empty()
             && values.iter().any(|&value| self.any_reached(value, |location| written.contains(&location)))

@@ -49,18 +49,16 @@ impl Sight {
 
 /// The fingerprints of one graph.
 #[derive(Debug)]
-pub struct Fingerprints {
+pub(crate) struct Fingerprints {
     /// Of the whole graph.
     pub graph: u64,
-    /// Of the values, by index; those of unused rows are 0.
-    values: Vec<u64>,
     /// Of the nodes, by index.
     nodes: Vec<u64>,
 }
 
 impl Fingerprints {
     /// Computes them. Builds an alias analysis of the graph and of each section.
-    pub fn new(graph: &Graph, sight: Sight) -> Fingerprints {
+    pub(crate) fn new(graph: &Graph, sight: Sight) -> Fingerprints {
         let params: Vec<u64> = graph
             .params(graph.root())
             .enumerate()
@@ -69,17 +67,12 @@ impl Fingerprints {
         let mut walk = Walk::new(graph, sight);
         let (bag, results) = walk.run(&params);
         let graph = hash(&(bag, results, params.len()));
-        Fingerprints { graph, values: walk.values, nodes: walk.nodes }
+        Fingerprints { graph, nodes: walk.nodes }
     }
 
     /// Of a node.
-    pub fn node(&self, node: Node) -> u64 {
+    pub(crate) fn node(&self, node: Node) -> u64 {
         self.nodes.get(node.index()).copied().unwrap_or(0)
-    }
-
-    /// Of a value.
-    pub fn value(&self, value: Value) -> u64 {
-        self.values.get(value.index()).copied().unwrap_or(0)
     }
 }
 

@@ -6,7 +6,7 @@ use crate::symbol::{Symbol, prim};
 use crate::types::TypeKind;
 
 /// The module of the context classes that switch gradients on and off.
-pub const GRAD_MODES: &str = "__torch__.torch.autograd.grad_mode.";
+pub(crate) const GRAD_MODES: &str = "__torch__.torch.autograd.grad_mode.";
 
 /// The context that enables gradients. The effect of others is not always visible in the text.
 const ENABLE: &str = "enable_grad";

@@ -80,34 +80,34 @@ pub struct Extent {
 
 impl Extent {
     /// Of unknown rank.
-    pub fn unknown() -> Extent {
+    pub(crate) fn unknown() -> Extent {
         Extent::default()
     }
 
     /// These sizes, with unknown strides.
-    pub fn of(sizes: Vec<Dim>) -> Extent {
+    pub(crate) fn of(sizes: Vec<Dim>) -> Extent {
         Extent { sizes: Some(sizes), strides: None }
     }
 
     /// A number of unknown sizes.
-    pub fn ranked(rank: usize) -> Extent {
+    pub(crate) fn ranked(rank: usize) -> Extent {
         Extent::of(vec![Dim::Unknown; rank])
     }
 
     /// These sizes, with contiguous strides when `contiguous`.
-    pub fn fresh(sizes: Vec<Dim>, contiguous: bool) -> Extent {
+    pub(crate) fn fresh(sizes: Vec<Dim>, contiguous: bool) -> Extent {
         let strides = contiguous.then(|| in_a_row(&sizes)).flatten();
         Extent { sizes: Some(sizes), strides }
     }
 
     /// These sizes and strides, as far as they are known.
-    pub fn looked_at(sizes: Vec<Dim>, strides: Option<Vec<i64>>) -> Extent {
+    pub(crate) fn looked_at(sizes: Vec<Dim>, strides: Option<Vec<i64>>) -> Extent {
         Extent { sizes: Some(sizes), strides }
     }
 }
 
 /// Contiguous strides.
-pub fn in_a_row(sizes: &[Dim]) -> Option<Vec<i64>> {
+pub(crate) fn in_a_row(sizes: &[Dim]) -> Option<Vec<i64>> {
     let mut next = 1i64;
     let mut strides = Vec::with_capacity(sizes.len());
     for dim in sizes.iter().rev() {
@@ -119,7 +119,7 @@ pub fn in_a_row(sizes: &[Dim]) -> Option<Vec<i64>> {
 }
 
 /// The size, when it is known.
-pub fn number(dim: Dim) -> Option<i64> {
+pub(crate) fn number(dim: Dim) -> Option<i64> {
     if let Dim::Known(n) = dim { Some(n) } else { None }
 }
 
@@ -149,7 +149,7 @@ fn place(dim: i64, rank: usize) -> Option<usize> {
 
 impl Call<'_> {
     /// The operand for a formal parameter.
-    pub fn operand(&self, name: &str) -> Option<Value> {
+    pub(crate) fn operand(&self, name: &str) -> Option<Value> {
         let at = self.schema.formal(self.row.spelling(name))?;
         (at < self.graph.num_inputs(self.node)).then(|| self.graph.input(self.node, at))
     }
@@ -161,13 +161,13 @@ impl Call<'_> {
 
     /// The known types of operands that are tensors, including elements of lists. None when the
     /// elements of a list are unknown.
-    pub fn tensors(&self) -> Option<Vec<&'static TensorType>> {
+    pub(crate) fn tensors(&self) -> Option<Vec<&'static TensorType>> {
         self.tensor_values()?.into_iter().map(|value| self.tensor_of(value)).collect()
     }
 
     /// The operands that are tensors, including elements of lists. None when the elements of a list
     /// are unknown.
-    pub fn tensor_values(&self) -> Option<Vec<Value>> {
+    pub(crate) fn tensor_values(&self) -> Option<Vec<Value>> {
         let mut all = Vec::new();
         for (formal, value) in self.schema.formals.iter().zip(self.graph.inputs(self.node)) {
             match formal.ty.kind() {
@@ -184,12 +184,12 @@ impl Call<'_> {
     }
 
     /// The known type of a value, when it is a tensor.
-    pub fn tensor_of(&self, value: Value) -> Option<&'static TensorType> {
+    pub(crate) fn tensor_of(&self, value: Value) -> Option<&'static TensorType> {
         self.known.ty(value).as_tensor()
     }
 
     /// The type of the first tensor operand.
-    pub fn first(&self) -> Option<&'static TensorType> {
+    pub(crate) fn first(&self) -> Option<&'static TensorType> {
         let at = self.schema.formals.iter().position(|formal| formal.ty.is_tensor())?;
         self.graph.inputs(self.node).nth(at).and_then(|value| self.tensor_of(value))
     }
@@ -210,7 +210,7 @@ impl Call<'_> {
     }
 
     /// Whether a value is certainly None.
-    pub fn is_none(&self, value: Value) -> bool {
+    pub(crate) fn is_none(&self, value: Value) -> bool {
         self.known.ty(value).is(Simple::None) || matches!(self.graph.constant(value), Some(None))
     }
 
@@ -288,7 +288,7 @@ fn strides_of(tensor: &TensorType) -> Option<Vec<i64>> {
 }
 
 /// Whether the strides are known to be contiguous.
-pub fn is_in_a_row(tensor: &TensorType) -> bool {
+pub(crate) fn is_in_a_row(tensor: &TensorType) -> bool {
     let row = tensor.sizes.as_deref().and_then(in_a_row);
     row.is_some() && row == strides_of(tensor)
 }
@@ -463,7 +463,7 @@ impl Knowledge for Written<'_> {
 }
 
 /// The type of a value defined by `node` that follows from the written types of the operands.
-pub fn inferred(graph: &Graph, node: Node, value: Value) -> Option<TensorType> {
+pub(crate) fn inferred(graph: &Graph, node: Node, value: Value) -> Option<TensorType> {
     let operands: Vec<Type> = graph.inputs(node).map(|value| graph.ty(value)).collect();
     let schema = ops::resolve(graph.era, graph.kind(node), &operands).schema();
     let known = Written(graph);

@@ -32,19 +32,19 @@ type Small = SmallVec<[Location; MAX_SET + 1]>;
 /// Facts of a location, as bits.
 mod fact {
     /// The location is written to.
-    pub const WRITTEN: u8 = 1;
+    pub(crate) const WRITTEN: u8 = 1;
     /// The location, or something in it, is written to.
-    pub const WRITTEN_IN: u8 = 64;
+    pub(crate) const WRITTEN_IN: u8 = 64;
     /// It is reachable from outside.
-    pub const WILD: u8 = 2;
+    pub(crate) const WILD: u8 = 2;
     /// A graph result may be it or contain it.
-    pub const RETURNED: u8 = 4;
+    pub(crate) const RETURNED: u8 = 4;
     /// The location is an object with unknown attributes.
-    pub const HOLDS_ANYTHING: u8 = 8;
+    pub(crate) const HOLDS_ANYTHING: u8 = 8;
     /// `contents` has pairs for the location.
-    pub const HOLDS: u8 = 16;
+    pub(crate) const HOLDS: u8 = 16;
     /// All contents were merged with the location itself.
-    pub const HOLDS_ITSELF: u8 = 32;
+    pub(crate) const HOLDS_ITSELF: u8 = 32;
 }
 
 /// The memory of a graph.

@@ -132,7 +132,7 @@ impl Rule {
     }
 
     /// The match whose anchor is `node`.
-    pub fn at(&self, graph: &Graph, db: &AliasDb, node: Node) -> Result<Match, Mismatch> {
+    pub(crate) fn at(&self, graph: &Graph, db: &AliasDb, node: Node) -> Result<Match, Mismatch> {
         if graph.kind(node) != self.pattern.kind(self.anchor) {
             return Err(Mismatch::Elsewhere);
         }

@@ -23,7 +23,7 @@ pub enum Axes {
 }
 
 /// The overload of a reduction, and its recipes.
-pub fn overload(graph: &Graph, node: Node) -> Option<(&'static Schema, &'static [&'static Recipe])> {
+pub(crate) fn overload(graph: &Graph, node: Node) -> Option<(&'static Schema, &'static [&'static Recipe])> {
     if graph.num_outputs(node) == 0 || graph.num_inputs(node) == 0 {
         return None;
     }
@@ -81,7 +81,7 @@ pub fn lacks_recipe(graph: &Graph, node: Node) -> bool {
 
 /// The results of a node that are sums over other dimensions than its main reduction, with those
 /// dimensions: secondary reductions, one sum for each position in its rows.
-pub fn besides(graph: &Graph, node: Node) -> Option<(SmallVec<[Value; 2]>, Axes)> {
+pub(crate) fn besides(graph: &Graph, node: Node) -> Option<(SmallVec<[Value; 2]>, Axes)> {
     let recipe = recipes_of(graph, node).first()?;
     let is_beside = |(k, _): &(usize, Value)| recipe.is_beside(*k);
     let all: SmallVec<[Value; 2]> = graph.outputs(node).enumerate().filter(is_beside).map(|(_, value)| value).collect();
@@ -185,7 +185,7 @@ pub fn leading_reduction(section: &Graph) -> Option<Node> {
 }
 
 /// The secondary reductions of a section.
-pub fn column_reductions(section: &Graph) -> Vec<Value> {
+pub(crate) fn column_reductions(section: &Graph) -> Vec<Value> {
     let Some(leading) = leading_reduction(section) else { return Vec::new() };
     let is_other = |&node: &Node| {
         node != leading && may_be_column_reduction(section, node) && !same_axes((section, node), (section, leading))

@@ -18,9 +18,9 @@ use smallvec::SmallVec;
 /// Facts recorded of a node besides its memory, as bits.
 pub(super) mod flag {
     /// The node, or a nested node, has a side effect.
-    pub const EFFECT: u8 = 1;
+    pub(crate) const EFFECT: u8 = 1;
     /// The node, or a nested node, writes to memory.
-    pub const WRITES: u8 = 2;
+    pub(crate) const WRITES: u8 = 2;
 }
 
 /// How values enter and leave a block.

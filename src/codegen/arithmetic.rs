@@ -27,11 +27,11 @@ pub enum Number {
 use Number::{Double, Float, Int, Long, Unsigned, UnsignedLong};
 
 /// The names of types that casts and declarations have.
-pub const TYPES: [&str; 11] = ["i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "int", "float", "double"];
+pub(crate) const TYPES: [&str; 11] = ["i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "int", "float", "double"];
 
 impl Number {
     /// Its spelling in C.
-    pub fn spelled(self) -> String {
+    pub(crate) fn spelled(self) -> String {
         match self {
             Int(n) => n.to_string(),
             Unsigned(n) => format!("{n}u"),
@@ -43,12 +43,12 @@ impl Number {
     }
 
     /// 0 or 1.
-    pub fn truth(is: bool) -> Number {
+    pub(crate) fn truth(is: bool) -> Number {
         Int(i32::from(is))
     }
 
     /// Whether it is not 0; NaN is not.
-    pub fn is_true(self) -> bool {
+    pub(crate) fn is_true(self) -> bool {
         match self {
             Int(n) => n != 0,
             Unsigned(n) => n != 0,
@@ -60,12 +60,12 @@ impl Number {
     }
 
     /// Whether it is above 0.
-    pub fn is_positive(self) -> bool {
+    pub(crate) fn is_positive(self) -> bool {
         self.real() > 0.0
     }
 
     /// Its value as a double; integers are rounded.
-    pub fn real(self) -> f64 {
+    pub(crate) fn real(self) -> f64 {
         match self {
             Int(n) => f64::from(n),
             Unsigned(n) => f64::from(n),
@@ -77,7 +77,7 @@ impl Number {
     }
 
     /// Its value as a float, rounded once.
-    pub fn single(self) -> f32 {
+    pub(crate) fn single(self) -> f32 {
         match self {
             Int(n) => n as f32,
             Unsigned(n) => n as f32,
@@ -89,7 +89,7 @@ impl Number {
     }
 
     /// Its value as 64 bits: integers are extended by their sign, floats truncated.
-    pub fn bits(self) -> i64 {
+    pub(crate) fn bits(self) -> i64 {
         match self {
             Int(n) => i64::from(n),
             Unsigned(n) => i64::from(n),
@@ -101,7 +101,7 @@ impl Number {
     }
 
     /// Converts it to a type by its name in C.
-    pub fn cast(self, ty: &str) -> Number {
+    pub(crate) fn cast(self, ty: &str) -> Number {
         let bits = || self.bits();
         match ty {
             "float" => Float(self.single()),
@@ -141,7 +141,7 @@ impl Number {
 }
 
 /// Applies an operator with two operands.
-pub fn binary(operator: Binary, a: Number, b: Number) -> Number {
+pub(crate) fn binary(operator: Binary, a: Number, b: Number) -> Number {
     if matches!(operator, Binary::ShiftLeft | Binary::ShiftRight) {
         return shift(operator, a, b.bits() as u32);
     }
@@ -227,7 +227,7 @@ fn shift(operator: Binary, a: Number, by: u32) -> Number {
 }
 
 /// Applies an operator with one operand.
-pub fn unary(operator: Unary, a: Number) -> Number {
+pub(crate) fn unary(operator: Unary, a: Number) -> Number {
     match (operator, a) {
         (Unary::Not, a) => Number::truth(!a.is_true()),
         (Unary::Minus, Int(n)) => Int(n.wrapping_neg()),
@@ -245,7 +245,7 @@ pub fn unary(operator: Unary, a: Number) -> Number {
 }
 
 /// The value of a choice: that of the taken branch, in the common type of both.
-pub fn chosen(taken: Number, other: Number) -> Number {
+pub(crate) fn chosen(taken: Number, other: Number) -> Number {
     taken.common(other).0
 }
 

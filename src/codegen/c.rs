@@ -26,7 +26,7 @@ use super::source_lines::{Lines, Printing};
 pub(super) const LINE: usize = 64;
 
 /// The function of a nest.
-pub fn function(name: &str, nest: &Nest) -> String {
+pub(crate) fn function(name: &str, nest: &Nest) -> String {
     let mut printer = Printer { nest, lines: Lines::default(), loops: Vec::new() };
     printer.head(name);
     printer.body();

@@ -4,7 +4,7 @@ use super::expression::{Expr, Expression};
 use crate::tensor::{DType, Kind, Scalar};
 
 /// The C type of an element type in memory.
-pub fn memory_type(dtype: DType) -> &'static str {
+pub(crate) fn memory_type(dtype: DType) -> &'static str {
     match dtype {
         DType::Char => "i8",
         DType::Short => "i16",
@@ -21,7 +21,7 @@ pub fn memory_type(dtype: DType) -> &'static str {
 /// compilers choose the vector length by the narrowest type, and a vector of bytes would need four
 /// of floats. The gradient of the overlap of boxes, which has many comparisons, took 2.9 times as
 /// long with bytes.
-pub fn value_type(dtype: DType) -> &'static str {
+pub(crate) fn value_type(dtype: DType) -> &'static str {
     match dtype {
         DType::Half | DType::BFloat16 => "float",
         DType::Bool => "int",
@@ -30,7 +30,11 @@ pub fn value_type(dtype: DType) -> &'static str {
 }
 
 /// A formula, computed in one type for a result of another one, with operands by their letters.
-pub fn applied(formula: &Expression, (computed, out): (DType, DType), operand: &dyn Fn(char) -> String) -> String {
+pub(crate) fn applied(
+    formula: &Expression,
+    (computed, out): (DType, DType),
+    operand: &dyn Fn(char) -> String,
+) -> String {
     let suffix = suffix(computed);
     let leaf = |expr: &Expr| match *expr {
         Expr::Operand(letter) => operand(letter),
@@ -46,7 +50,7 @@ pub fn applied(formula: &Expression, (computed, out): (DType, DType), operand: &
 }
 
 /// What the names of functions of a type end in.
-pub fn suffix(computed: DType) -> &'static str {
+pub(crate) fn suffix(computed: DType) -> &'static str {
     match value_type(computed) {
         "float" => "f",
         "i64" => "64",
@@ -56,7 +60,7 @@ pub fn suffix(computed: DType) -> &'static str {
 }
 
 /// Converts an element in memory to a value.
-pub fn widened(element: &str, dtype: DType) -> String {
+pub(crate) fn widened(element: &str, dtype: DType) -> String {
     match dtype {
         DType::Half => format!("jo_from_half({element})"),
         DType::BFloat16 => format!("jo_from_bfloat16({element})"),
@@ -65,7 +69,7 @@ pub fn widened(element: &str, dtype: DType) -> String {
 }
 
 /// Converts a value to an element in memory.
-pub fn narrowed(value: String, dtype: DType) -> String {
+pub(crate) fn narrowed(value: String, dtype: DType) -> String {
     match dtype {
         DType::Half => format!("jo_to_half({value})"),
         DType::BFloat16 => format!("jo_to_bfloat16({value})"),
@@ -75,7 +79,7 @@ pub fn narrowed(value: String, dtype: DType) -> String {
 
 /// Converts a value from one type to another: integers wrap, floats are truncated (to 32 bits at
 /// least), and everything but 0 is true.
-pub fn converted(value: &str, from: DType, to: DType) -> String {
+pub(crate) fn converted(value: &str, from: DType, to: DType) -> String {
     let is_real = |dtype: DType| dtype.arithmetic() == Some(Kind::Float);
     match to {
         _ if from == to => value.to_owned(),
@@ -96,7 +100,7 @@ pub fn converted(value: &str, from: DType, to: DType) -> String {
 }
 
 /// A number as an exact literal of a type.
-pub fn literal(scalar: Scalar, dtype: DType) -> String {
+pub(crate) fn literal(scalar: Scalar, dtype: DType) -> String {
     let text = match dtype.arithmetic() {
         Some(Kind::Float) if dtype == DType::Double => float_literal(scalar.real(), scalar.real().to_string(), ""),
         Some(Kind::Float) => {

@@ -8,7 +8,7 @@
 use super::prelude;
 
 /// One translation unit of several functions: what they call of the prelude, then each of them.
-pub fn unit(functions: &[String]) -> String {
+pub(crate) fn unit(functions: &[String]) -> String {
     let mut text = prelude::types().to_owned();
     text += &prelude::used_by(functions.iter().map(String::as_str));
     for function in functions {
@@ -19,7 +19,7 @@ pub fn unit(functions: &[String]) -> String {
 }
 
 /// A text without what only people read: lines of the graph, in whose types sizes may stand.
-pub fn without_notes(text: &str) -> String {
+pub(crate) fn without_notes(text: &str) -> String {
     text.lines().map(|line| line.split("//").next().unwrap_or_default().trim_end()).fold(
         String::new(),
         |mut all, line| {

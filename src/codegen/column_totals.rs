@@ -24,17 +24,17 @@ use crate::tensor::DType;
 use smallvec::smallvec;
 
 /// The stores of a kernel that are column reductions.
-pub fn summed_stores(kernel: &Kernel) -> impl Iterator<Item = usize> + '_ {
+pub(crate) fn summed_stores(kernel: &Kernel) -> impl Iterator<Item = usize> + '_ {
     (0..kernel.stores.len()).filter(|&store| kernel.stores[store].column_reduction.is_some())
 }
 
 /// The name of the kernel that adds up the partial sums of a store.
-pub fn total_name(name: &str, store: usize) -> String {
+pub(crate) fn total_name(name: &str, store: usize) -> String {
     format!("{name}_total{store}")
 }
 
 /// That kernel: the partial sums are the rows of a matrix.
-pub fn total_kernel(kernel: &Kernel, store: usize) -> Option<(Kernel, Traversal)> {
+pub(crate) fn total_kernel(kernel: &Kernel, store: usize) -> Option<(Kernel, Traversal)> {
     let Store { tensor, column_reduction, .. } = kernel.stores[store];
     let ColumnReduction { line, .. } = &kernel.column_reductions[column_reduction?];
     let dtype = DType::Double;

@@ -102,7 +102,7 @@ const ADDRESS: f64 = 3.0;
 
 impl Counts {
     /// Those of a nest.
-    pub fn of(nest: &Nest, extents: &Extents, open: Open) -> Counts {
+    pub(crate) fn of(nest: &Nest, extents: &Extents, open: Open) -> Counts {
         let accesses = vec![0.0; nest.accesses.len()];
         let mut counter = Counter { nest, extents, open, counts: Counts { accesses, ..Counts::default() } };
         let around = Around {
@@ -390,12 +390,12 @@ impl Model<'_> {
     }
 
     /// Bytes of the distinct elements of all accesses.
-    pub fn fewest(&self) -> f64 {
+    pub(crate) fn fewest(&self) -> f64 {
         (0..self.kernel.accesses()).map(|access| self.distinct(access)).sum()
     }
 
     /// The time of a nest.
-    pub fn estimate(&self, nest: &Nest, plan: &Plan, open: Open) -> Estimate {
+    pub(crate) fn estimate(&self, nest: &Nest, plan: &Plan, open: Open) -> Estimate {
         let counts = Counts::of(nest, self.extents, open);
         let device = self.device;
         let full = self.share_of_lanes(plan, open);
@@ -422,7 +422,7 @@ impl Model<'_> {
 
     /// A time that no plan falls below: each distinct element is moved once, and each step computed
     /// once, without loops.
-    pub fn floor(&self) -> f64 {
+    pub(crate) fn floor(&self) -> f64 {
         let device = self.device;
         let times = |at: usize| {
             let read = self.kernel.steps[at].inputs.iter().filter_map(|input| match input.source {

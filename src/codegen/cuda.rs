@@ -33,7 +33,7 @@ const HEAD: &str = include_str!("cuda_head.c");
 const HALVES: &str = include_str!("cuda_halves.c");
 
 /// A unit of several functions.
-pub fn unit(functions: &[String]) -> String {
+pub(crate) fn unit(functions: &[String]) -> String {
     // On processors compilers must not know that it is 0; here a load of it would cost more.
     let called = prelude::used_by(functions.iter().map(String::as_str));
     let called = called.replace("static __attribute__((used)) u32 jo_none;", "#define jo_none 0u");
@@ -43,7 +43,7 @@ pub fn unit(functions: &[String]) -> String {
 }
 
 /// The function of a nest.
-pub fn function(name: &str, nest: &Nest) -> String {
+pub(crate) fn function(name: &str, nest: &Nest) -> String {
     let mut printer = Printer { nest, lines: Lines::default() };
     printer.lines.head(nest);
     printer.open(&format!("JO_KERNEL({name}, {})\n{{", printer.threads()));

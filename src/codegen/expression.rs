@@ -95,7 +95,7 @@ impl Binary {
     }
 
     /// Its spelling in C.
-    pub fn spelling(self) -> &'static str {
+    pub(crate) fn spelling(self) -> &'static str {
         self.row().0
     }
 
@@ -104,7 +104,7 @@ impl Binary {
     }
 
     /// Whether it compares: the result is 0 or 1.
-    pub fn compares(self) -> bool {
+    pub(crate) fn compares(self) -> bool {
         (6..=7).contains(&self.precedence())
     }
 
@@ -166,7 +166,7 @@ const fn expensive(name: &'static str, operands: usize, operations: usize) -> Fu
 }
 
 /// The functions that formulas and recipes call.
-pub static FUNCTIONS: &[Function] = &[
+pub(crate) static FUNCTIONS: &[Function] = &[
     cheap("larger", 2, 0),
     cheap("smaller", 2, 0),
     cheap("absolute", 1, 0),
@@ -247,7 +247,7 @@ pub enum Expr {
 
 impl Expr {
     /// Parses a text. An error means a mistake in a table, which a test finds.
-    pub fn parse(text: &'static str) -> Result<Expr, String> {
+    pub(crate) fn parse(text: &'static str) -> Result<Expr, String> {
         let mut reader = Reader::new(text, false);
         let expr = reader.choice()?;
         match reader.peek() {
@@ -257,7 +257,7 @@ impl Expr {
     }
 
     /// The parts that it consists of.
-    pub fn parts(&self) -> &[Expr] {
+    pub(crate) fn parts(&self) -> &[Expr] {
         match self {
             Expr::Operand(_) | Expr::Integer(_) | Expr::Float(_) | Expr::Typed(_) | Expr::Name(_) => &[],
             Expr::Unary(_, of) | Expr::Cast(_, of) | Expr::Element(_, of) => std::slice::from_ref(of),
@@ -268,7 +268,7 @@ impl Expr {
     }
 
     /// The letter of an operand.
-    pub fn letter(&self) -> Option<char> {
+    pub(crate) fn letter(&self) -> Option<char> {
         match self {
             Expr::Operand(letter) => Some(*letter),
             Expr::Name(name) => name.chars().next(),
@@ -284,7 +284,7 @@ impl Expr {
     }
 
     /// Prints it as C. `leaf` spells operands and numbers, `function` the name of a function.
-    pub fn print(&self, leaf: &dyn Fn(&Expr) -> String, function: &dyn Fn(&Function) -> String) -> String {
+    pub(crate) fn print(&self, leaf: &dyn Fn(&Expr) -> String, function: &dyn Fn(&Function) -> String) -> String {
         let mut printer = Printer { leaf, function, out: String::new() };
         printer.expr(self);
         printer.out
@@ -629,12 +629,12 @@ impl Expression {
     }
 
     /// Whether it names an operand.
-    pub fn reads(&self, letter: char) -> bool {
+    pub(crate) fn reads(&self, letter: char) -> bool {
         self.operands.contains(&letter)
     }
 
     /// Whether it is an operand alone.
-    pub fn is_operand(&self) -> bool {
+    pub(crate) fn is_operand(&self) -> bool {
         matches!(self.expr, Expr::Operand(_))
     }
 }
@@ -704,7 +704,7 @@ mod tests {
         for function in FUNCTIONS {
             let spelled = prelude::spelled_operations(&format!("jo_{}f", function.name));
             assert_eq!(function.operations, spelled, "{}", function.name);
-            let is_there = |name: &str| prelude::functions().any(|known| known == name);
+            let is_there = |name: &str| prelude::sources().any(|(known, _)| known == name);
             let [float, whole] = ["f", "32"].map(|suffix| is_there(&format!("jo_{}{suffix}", function.name)));
             assert!(float || whole, "{}", function.name);
         }

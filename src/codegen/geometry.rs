@@ -30,7 +30,7 @@ pub struct View {
 
 impl View {
     /// The view of a tensor, counted from its first element.
-    pub fn of(tensor: &Tensor) -> View {
+    pub(crate) fn of(tensor: &Tensor) -> View {
         View { shape: tensor.shape().into(), strides: tensor.strides().into(), offset: 0 }
     }
 
@@ -69,7 +69,7 @@ impl View {
 
 /// A launch without addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Geometry {
+pub(crate) struct Geometry {
     /// Sizes of the collapsed space, outermost first; at least one dimension.
     pub shape: Dims,
     /// The number of them that are traversed from tile to tile.
@@ -93,14 +93,14 @@ pub struct Geometry {
 impl Geometry {
     /// The number of tiles, given the points of a tile along the innermost dimension; without it a
     /// tile is a whole row.
-    pub fn tiles(&self, tile: Option<usize>) -> i64 {
+    pub(crate) fn tiles(&self, tile: Option<usize>) -> i64 {
         let rows: i64 = self.shape[..self.kept].iter().product();
         let inner = self.shape[self.shape.len() - 1];
         rows * tile.map_or(1, |tile| (inner + tile as i64 - 1) / tile as i64)
     }
 
     /// The number of elements that an access loads or stores, each counted once.
-    pub fn elements(&self, access: usize) -> usize {
+    pub(crate) fn elements(&self, access: usize) -> usize {
         let strides = &self.strides[access * self.shape.len()..][..self.shape.len()];
         self.shape.iter().zip(strides).filter(|(_, stride)| **stride != 0).map(|(&size, _)| size as usize).product()
     }
@@ -124,7 +124,7 @@ struct Shapes<'k> {
 ///
 /// # Errors
 /// Shapes that do not match, as text for people.
-pub fn settle(kernel: &Kernel, operands: &[Option<View>]) -> Result<Geometry, String> {
+pub(crate) fn settle(kernel: &Kernel, operands: &[Option<View>]) -> Result<Geometry, String> {
     let view = |operand: usize| operands.get(operand).and_then(Option::as_ref).ok_or("an operand is not a tensor");
     let mut reaches = vec![0; operands.len()];
     let mut loads = Vec::with_capacity(kernel.loads.len());
@@ -188,7 +188,7 @@ pub fn settle(kernel: &Kernel, operands: &[Option<View>]) -> Result<Geometry, St
 ///
 /// # Errors
 /// Shapes that do not match: the group is divided when it runs, or runs operator by operator.
-pub fn likely(kernel: &Kernel) -> Result<Geometry, String> {
+pub(crate) fn likely(kernel: &Kernel) -> Result<Geometry, String> {
     let columns = kernel.column_reductions.iter().map(|sum| &sum.axes);
     let parts = kernel.loads.iter().filter_map(|load| load.part).chain(kernel.stores.iter().filter_map(|s| s.part));
     let named = kernel.axes().into_iter().chain(columns).map(least_rank);

@@ -275,7 +275,7 @@ pub enum Inner {
 
 impl Inner {
     /// The class of a stride.
-    pub fn of(stride: i64) -> Inner {
+    pub(crate) fn of(stride: i64) -> Inner {
         match stride {
             0 => Inner::Broadcast,
             1 => Inner::Unit,
@@ -333,29 +333,29 @@ const DIRECTIONS: [(Direction, &str); 5] = [
 
 impl Direction {
     /// Its name in plans.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         DIRECTIONS.iter().find(|row| row.0 == self).map_or("", |row| row.1)
     }
 
     /// The direction with a name.
-    pub fn named(name: &str) -> Option<Direction> {
+    pub(crate) fn named(name: &str) -> Option<Direction> {
         DIRECTIONS.iter().find(|row| row.1 == name).map(|row| row.0)
     }
 
     /// Whether loops over elements run along a row, one row after the other.
-    pub fn has_single_rows(self) -> bool {
+    pub(crate) fn has_single_rows(self) -> bool {
         matches!(self, Direction::Inner | Direction::Split)
     }
 
     /// Whether loops over elements run along a row.
-    pub fn has_inner_loop(self) -> bool {
+    pub(crate) fn has_inner_loop(self) -> bool {
         matches!(self, Direction::Inner | Direction::Split | Direction::Strided)
     }
 }
 
 impl Traversal {
     /// Whether a store writes one element per row.
-    pub fn writes_rows(&self, kernel: &Kernel, store: usize) -> bool {
+    pub(crate) fn writes_rows(&self, kernel: &Kernel, store: usize) -> bool {
         self.direction != Direction::Points && self.invariant[kernel.loads.len() + store]
     }
 }
@@ -363,7 +363,7 @@ impl Traversal {
 impl Kernel {
     /// The phase in which a value is known: a loop over a row for each reduction that waits for
     /// another.
-    pub fn phase(&self, source: Source) -> usize {
+    pub(crate) fn phase(&self, source: Source) -> usize {
         match source {
             Source::Step(i) => self.steps[i].phase,
             Source::Reduced(k) => self.reductions[k].phase + 1,
@@ -372,33 +372,33 @@ impl Kernel {
     }
 
     /// The phase in which all of some operands are known.
-    pub fn phase_of<'a>(&self, inputs: impl IntoIterator<Item = &'a Input>) -> usize {
+    pub(crate) fn phase_of<'a>(&self, inputs: impl IntoIterator<Item = &'a Input>) -> usize {
         inputs.into_iter().map(|input| self.phase(input.source)).max().unwrap_or(0)
     }
 
     /// Whether it has values per row and values per element.
-    pub fn has_rows(&self) -> bool {
+    pub(crate) fn has_rows(&self) -> bool {
         !self.reductions.is_empty() || self.has_scan()
     }
 
     /// Whether it has scans, which depend on the order of elements.
-    pub fn has_scan(&self) -> bool {
+    pub(crate) fn has_scan(&self) -> bool {
         self.steps.iter().any(|step| step.scan.is_some())
     }
 
     /// Whether it has argmax or argmin, which depend on the order of elements as well.
-    pub fn has_arg_reductions(&self) -> bool {
+    pub(crate) fn has_arg_reductions(&self) -> bool {
         self.reductions.iter().any(|reduction| reduction.op.is_arg_reduction())
     }
 
     /// The dimensions that it reduces or scans, if any.
-    pub fn axes(&self) -> Option<&Axes> {
+    pub(crate) fn axes(&self) -> Option<&Axes> {
         let scan = self.steps.iter().filter_map(|step| step.scan.as_ref()).map(|scan| &scan.axes);
         self.reductions.iter().map(|reduction| &reduction.axes).chain(scan).next()
     }
 
     /// Whether a step or reduction reads a value; stores do not count.
-    pub fn reads(&self, source: Source) -> bool {
+    pub(crate) fn reads(&self, source: Source) -> bool {
         let steps = self.steps.iter().flat_map(|step| &step.inputs);
         let reduced = self.reductions.iter().map(|reduction| &reduction.input);
         steps
@@ -409,7 +409,7 @@ impl Kernel {
 
     /// Values that rows share where some accesses are invariant from one row to the next. None
     /// where reading them again takes as long as computing them.
-    pub fn columns(&self, invariant: &[bool]) -> Columns {
+    pub(crate) fn columns(&self, invariant: &[bool]) -> Columns {
         let columns = self.columns_of(invariant);
         let operations: usize = columns.all.iter().map(|&i| self.steps[i].formula.operations.max(1)).sum();
         let is_worth_it = columns.kept.len() <= TUNING.most_shared && operations > columns.kept.len();
@@ -417,7 +417,7 @@ impl Kernel {
     }
 
     /// All values that rows share.
-    pub fn columns_of(&self, invariant: &[bool]) -> Columns {
+    pub(crate) fn columns_of(&self, invariant: &[bool]) -> Columns {
         let mut columns = Columns::default();
         for (i, step) in self.steps.iter().enumerate() {
             let is_shared = |input: &Input| match input.source {
@@ -439,12 +439,12 @@ impl Kernel {
     }
 
     /// The number of accesses: loads, then stores.
-    pub fn accesses(&self) -> usize {
+    pub(crate) fn accesses(&self) -> usize {
         self.loads.len() + self.stores.len()
     }
 
     /// The element type of an access in memory.
-    pub fn dtype_of(&self, access: usize) -> DType {
+    pub(crate) fn dtype_of(&self, access: usize) -> DType {
         match access.checked_sub(self.loads.len()) {
             None => self.loads[access].dtype,
             Some(store) if self.stores[store].column_reduction.is_some() => DType::Double,
@@ -453,12 +453,12 @@ impl Kernel {
     }
 
     /// Whether an access is the accumulator of a column reduction.
-    pub fn is_column_reduction(&self, access: usize) -> bool {
+    pub(crate) fn is_column_reduction(&self, access: usize) -> bool {
         access.checked_sub(self.loads.len()).is_some_and(|store| self.stores[store].column_reduction.is_some())
     }
 
     /// Whether no operand is converted; then it does not matter which tensors have dimensions.
-    pub fn is_of_one_type(&self) -> bool {
+    pub(crate) fn is_of_one_type(&self) -> bool {
         let is_of_type = |step: &&Step| step.is_value && step.out != DType::Bool;
         let steps = self.steps.iter().filter(is_of_type).map(|step| step.out);
         let all = self.loads.iter().map(|load| load.dtype).chain(steps);

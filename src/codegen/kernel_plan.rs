@@ -31,16 +31,19 @@ use super::loop_structure::{Aim, Loops, source_of};
 use crate::tensor::DType;
 use std::collections::{BTreeMap, BTreeSet};
 
-pub use grid_choice::{check_grid, choose_grid};
-pub use grid_plan::{Grid, MOST_ACCESSES, MOST_NUMBERS, RowsBy, fits_grid};
+pub(crate) use grid_choice::{check_grid, choose_grid};
+pub use grid_plan::{Grid, RowsBy};
+pub(crate) use grid_plan::{MOST_ACCESSES, MOST_NUMBERS, fits_grid};
 pub use legality::check;
 pub use plan_text::{Entry, PlanFile};
 pub use split_plan::{Parts, parts};
-pub use wide_plan::{MOST_KEPT, WIDEST, Wide, wide_functions};
+pub use wide_plan::Wide;
+pub(crate) use wide_plan::wide_functions;
+pub use wide_plan::{MOST_KEPT, WIDEST};
 
 /// The constants of a processor that heuristics use.
 #[derive(Clone, Copy, Debug)]
-pub struct Tuning {
+pub(crate) struct Tuning {
     /// Points in a tile: the buffers between its loops stay in the first level of cache, and
     /// stores with non-temporal instructions alternate with loads. Measured with variants built for
     /// the purpose: a sum stored so takes 1.4 times as long with bursts of 4 KiB as with 1, and 2.6
@@ -86,7 +89,7 @@ pub struct Tuning {
 }
 
 /// Processors with AVX-512 and 2 MiB of second-level cache, on which the constants were measured.
-pub const TUNING: Tuning = Tuning {
+pub(crate) const TUNING: Tuning = Tuning {
     tile: 256,
     columns: 1024,
     side: 64,
@@ -183,13 +186,13 @@ impl Plan {
     }
 
     /// Points of a tile along the innermost dimension; none where a tile is a whole row.
-    pub fn tile(&self) -> Option<usize> {
+    pub(crate) fn tile(&self) -> Option<usize> {
         let has_tiles = self.grid.is_none() && matches!(self.direction, Direction::Points | Direction::Outer);
         has_tiles.then_some(self.tile)
     }
 
     /// What all rows share: the steps that are kept, and those that they are computed from.
-    pub fn columns(&self, kernel: &Kernel) -> Columns {
+    pub(crate) fn columns(&self, kernel: &Kernel) -> Columns {
         let (mut all, mut open) = (BTreeSet::new(), self.shared.iter().copied().collect::<Vec<_>>());
         while let Some(i) = open.pop() {
             if all.insert(i) {
@@ -201,7 +204,7 @@ impl Plan {
     }
 
     /// A phase; one that the plan does not list has no choices.
-    pub fn phase(&self, number: usize) -> PhasePlan {
+    pub(crate) fn phase(&self, number: usize) -> PhasePlan {
         self.phases.get(number).cloned().unwrap_or_default()
     }
 }
@@ -211,7 +214,7 @@ impl Plan {
 /// Expensive steps begin a loop of their own. The chain of a single `exp` keeps a processor waiting
 /// while the next element could begin, but with five of them in a loop its window holds hardly one
 /// element: the loops of an LSTM cell take 1.2 to 1.3 times less when each has one.
-pub fn choose(kernel: &Kernel, traversal: &Traversal, tuning: &Tuning) -> Plan {
+pub(crate) fn choose(kernel: &Kernel, traversal: &Traversal, tuning: &Tuning) -> Plan {
     let mut plan = Plan::plain(traversal, tuning);
     plan.alone = (0..kernel.steps.len()).filter(|&i| kernel.steps[i].formula.is_expensive).collect();
     if traversal.direction == Direction::Points {

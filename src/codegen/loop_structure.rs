@@ -42,7 +42,7 @@ pub enum Aim {
 }
 
 /// What an aim reads.
-pub fn source_of(kernel: &Kernel, aim: Aim) -> Source {
+pub(crate) fn source_of(kernel: &Kernel, aim: Aim) -> Source {
     match aim {
         Aim::Reduce(k) | Aim::Square(k) | Aim::Differs(k) | Aim::Place(k) => kernel.reductions[k].input.source,
         Aim::Store(k) => kernel.stores[k].source,
@@ -53,7 +53,7 @@ pub fn source_of(kernel: &Kernel, aim: Aim) -> Source {
 
 /// Which loop each step is in, and how many loops there are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Stages {
+pub(crate) struct Stages {
     /// The loop of each step.
     pub of_step: BTreeMap<usize, usize>,
     /// How many there are.
@@ -62,12 +62,12 @@ pub struct Stages {
 
 impl Stages {
     /// The loop that a value is known in.
-    pub fn of(&self, source: Source) -> usize {
+    pub(crate) fn of(&self, source: Source) -> usize {
         if let Source::Step(i) = source { self.of_step.get(&i).copied().unwrap_or(0) } else { 0 }
     }
 
     /// The first loop that may read a value: after that of a scan, which holds nothing else.
-    pub fn behind(&self, kernel: &Kernel, source: Source) -> usize {
+    pub(crate) fn behind(&self, kernel: &Kernel, source: Source) -> usize {
         let runs = |i: usize| self.of_step.contains_key(&i) && kernel.steps[i].scan.is_some();
         self.of(source) + usize::from(matches!(source, Source::Step(i) if runs(i)))
     }
@@ -75,7 +75,7 @@ impl Stages {
 
 /// What the loops of a phase over elements are for.
 #[derive(Clone, Debug)]
-pub struct Phase {
+pub(crate) struct Phase {
     /// Its number.
     pub number: usize,
     /// Its aims without squares, which have a second loop.
@@ -94,7 +94,7 @@ pub struct Phase {
 /// The phases of a launch, and the number of 8-byte slots in which each part leaves its state of a
 /// row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LaunchPhases {
+pub(crate) struct LaunchPhases {
     /// The number of phases; each ends when all parts have run.
     pub phases: i64,
     /// The slots of each part of each row.
@@ -103,7 +103,7 @@ pub struct LaunchPhases {
 
 /// Whether rows of a kernel may be split between threads: not where it adds to column reductions,
 /// which have parts of their own, or where a scan depends on the order of its elements.
-pub fn can_be_split(kernel: &Kernel) -> bool {
+pub(crate) fn can_be_split(kernel: &Kernel) -> bool {
     let scan: Vec<_> = kernel.steps.iter().filter(|step| step.scan.is_some()).collect();
     let may_run = |i: usize| {
         let step = scan[i];
@@ -115,7 +115,7 @@ pub fn can_be_split(kernel: &Kernel) -> bool {
 
 /// Whether a scan may be computed in another order: integer sums, or sums in a wider type than the
 /// result. Intermediate products may overflow or underflow.
-pub fn is_reordered(op: ReduceOp, step: &super::kernel::Step) -> bool {
+pub(crate) fn is_reordered(op: ReduceOp, step: &super::kernel::Step) -> bool {
     op == ReduceOp::Sum && Monoid::of_scan(op, step).reordering != Reordering::Seen
 }
 
@@ -140,7 +140,7 @@ pub struct Loops<'k> {
 
 impl<'k> Loops<'k> {
     /// Those of a kernel under a plan.
-    pub fn new(kernel: &'k Kernel, traversal: &'k Traversal, plan: &Plan) -> Loops<'k> {
+    pub(crate) fn new(kernel: &'k Kernel, traversal: &'k Traversal, plan: &Plan) -> Loops<'k> {
         let last = kernel.stores.iter().map(|store| kernel.phase(store.source)).max();
         let (plan, phases, columns) = (plan.clone(), 1 + last.unwrap_or(0), plan.columns(kernel));
         let mut loops = Loops { kernel, traversal, plan, phases, of_row: Vec::new(), columns, in_doubles: false };
@@ -157,7 +157,7 @@ impl<'k> Loops<'k> {
     }
 
     /// Whether there is one value for a row.
-    pub fn is_of_row(&self, source: Source) -> bool {
+    pub(crate) fn is_of_row(&self, source: Source) -> bool {
         self.has_rows()
             && match source {
                 Source::Load(k) => self.traversal.invariant[k],
@@ -167,7 +167,7 @@ impl<'k> Loops<'k> {
     }
 
     /// What the loops of a phase over elements are for, but for squares, which come after.
-    pub fn aims(&self, phase: usize) -> Vec<Aim> {
+    pub(crate) fn aims(&self, phase: usize) -> Vec<Aim> {
         let (kernel, traversal) = (self.kernel, self.traversal);
         let reduces =
             (0..kernel.reductions.len()).filter(|&k| kernel.reductions[k].phase == phase && phase + 1 < self.phases);
@@ -179,7 +179,7 @@ impl<'k> Loops<'k> {
     }
 
     /// The steps that are computed for each element in loops with these aims.
-    pub fn steps(&self, phase: usize, aims: &[Aim]) -> BTreeSet<usize> {
+    pub(crate) fn steps(&self, phase: usize, aims: &[Aim]) -> BTreeSet<usize> {
         let mut wanted: Vec<Source> = aims.iter().map(|aim| source_of(self.kernel, *aim)).collect();
         let mut steps = BTreeSet::new();
         let keeps = aims.iter().any(|aim| matches!(aim, Aim::Keep(_)));
@@ -195,12 +195,12 @@ impl<'k> Loops<'k> {
     }
 
     /// Whether the value of a step waits in the memory of a result in a phase.
-    pub fn waits(&self, step: usize, phase: usize) -> bool {
+    pub(crate) fn waits(&self, step: usize, phase: usize) -> bool {
         self.plan.kept.contains_key(&step) && self.kernel.steps[step].phase < phase
     }
 
     /// The phases and slots of a launch; `None` where no rows are split.
-    pub fn launch_phases(&self) -> Option<LaunchPhases> {
+    pub(crate) fn launch_phases(&self) -> Option<LaunchPhases> {
         let phases = self.phases;
         self.is_split().then(|| LaunchPhases { phases: self.turn_of(phases), slots: self.place_of(phases) })
     }
@@ -208,7 +208,7 @@ impl<'k> Loops<'k> {
     /// The loops over elements that some aims need: steps that the plan has alone begin a loop of
     /// their own, others are done as late as possible, in the loop of their first reader. A scan is
     /// alone in its loop, with a loop before and one after for all else, which may be empty.
-    pub fn stages(&self, phase: usize, aims: &[Aim]) -> Stages {
+    pub(crate) fn stages(&self, phase: usize, aims: &[Aim]) -> Stages {
         let steps = self.steps(phase, aims);
         let runs = |i: usize| self.kernel.steps[i].scan.is_some();
         let mut stages = Stages::default();
@@ -245,7 +245,7 @@ impl<'k> Loops<'k> {
 
     /// Why several rows cannot be taken at once in a loop, if so: it must only reduce, in one loop,
     /// and each of its loads must be an element of a row.
-    pub fn keeps_rows_apart(&self, phase: usize, aims: &[Aim]) -> Option<&'static str> {
+    pub(crate) fn keeps_rows_apart(&self, phase: usize, aims: &[Aim]) -> Option<&'static str> {
         let reduces = |aim: &Aim| match *aim {
             Aim::Reduce(k) => !self.is_arg_reduction(k) && !self.comes_last(*aim),
             Aim::Square(_) => true,
@@ -262,12 +262,12 @@ impl<'k> Loops<'k> {
     }
 
     /// Whether rows are interleaved in memory.
-    pub fn is_outer(&self) -> bool {
+    pub(crate) fn is_outer(&self) -> bool {
         self.traversal.direction == Direction::Outer
     }
 
     /// What the loops of a phase with some aims are for.
-    pub fn planned(&self, number: usize, aims: &[Aim]) -> Phase {
+    pub(crate) fn planned(&self, number: usize, aims: &[Aim]) -> Phase {
         let reduces: Vec<usize> =
             aims.iter().filter_map(|aim| if let Aim::Reduce(k) = aim { Some(*k) } else { None }).collect();
         // A result that another reduction yields needs no loop of its own.
@@ -282,7 +282,7 @@ impl<'k> Loops<'k> {
     /// Whether a block is summed in floats. Blocks of interleaved rows are: arrays of doubles would
     /// be read and written for each element. And so are values between 0 and 1, such as the
     /// exponentials of a softmax: they do not cancel, and 256 of them lose hardly a digit.
-    pub fn sums_floats(&self, k: usize) -> bool {
+    pub(crate) fn sums_floats(&self, k: usize) -> bool {
         let reduction = &self.kernel.reductions[k];
         let is_float = value_type(reduction.input.to) == "float" && reduction.op == ReduceOp::Sum;
         let is_share = |step: usize| self.kernel.steps[step].formula.is_share;
@@ -290,30 +290,30 @@ impl<'k> Loops<'k> {
     }
 
     /// Whether an aim reads an expensive value.
-    pub fn computes_expensive(&self, aim: Aim) -> bool {
+    pub(crate) fn computes_expensive(&self, aim: Aim) -> bool {
         let phase = self.kernel.phase(source_of(self.kernel, aim));
         let is_expensive = |i: &usize| self.kernel.steps[*i].formula.is_expensive;
         self.steps(phase, &[aim]).iter().any(is_expensive)
     }
 
     /// The state of a reduction. Extrema of interleaved rows keep NaN in their total.
-    pub fn monoid(&self, k: usize) -> Monoid {
+    pub(crate) fn monoid(&self, k: usize) -> Monoid {
         Monoid::of(&self.kernel.reductions[k], !self.is_outer())
     }
 
     /// The same for a block of elements.
-    pub fn monoid_of_block(&self, k: usize) -> Monoid {
+    pub(crate) fn monoid_of_block(&self, k: usize) -> Monoid {
         Monoid::of_block(&self.kernel.reductions[k], !self.is_outer())
     }
 
     /// Whether a reduction is a variance, or its root.
-    pub fn is_variance(&self, k: usize) -> bool {
+    pub(crate) fn is_variance(&self, k: usize) -> bool {
         self.kernel.reductions[k].op.varies()
     }
 
     /// Whether blocks are summed in floats first: not where a scan is read, which a second
     /// look at a block would continue.
-    pub fn is_tried(&self, k: usize) -> bool {
+    pub(crate) fn is_tried(&self, k: usize) -> bool {
         let of_floats = self.is_variance(k) && value_type(self.kernel.reductions[k].input.to) == "float";
         let aim = Aim::Reduce(k);
         let steps = self.steps(self.kernel.phase(source_of(self.kernel, aim)), &[aim]);
@@ -321,24 +321,24 @@ impl<'k> Loops<'k> {
     }
 
     /// Whether the loop at hand sums it in floats.
-    pub fn is_summed_in_floats(&self, k: usize) -> bool {
+    pub(crate) fn is_summed_in_floats(&self, k: usize) -> bool {
         !self.in_doubles && self.is_tried(k)
     }
 
     /// Whether every block of it is read twice.
-    pub fn is_read_twice(&self, k: usize) -> bool {
+    pub(crate) fn is_read_twice(&self, k: usize) -> bool {
         self.is_variance(k) && !self.is_tried(k)
     }
 
     /// Whether the loop over a block may be run again: it does nothing but sum in floats. With
     /// interleaved rows almost every block would have a row that needs it.
-    pub fn may_run_again(&self, phase: &Phase) -> bool {
+    pub(crate) fn may_run_again(&self, phase: &Phase) -> bool {
         let only_sums = |aim: &Aim| matches!(*aim, Aim::Reduce(k) if self.is_tried(k));
         !self.is_outer() && !phase.aims.is_empty() && phase.aims.iter().all(only_sums)
     }
 
     /// The variance that also yields a mean or another variance; a variance may yield itself.
-    pub fn leader(&self, k: usize) -> Option<usize> {
+    pub(crate) fn leader(&self, k: usize) -> Option<usize> {
         let all = &self.kernel.reductions;
         let same = |other: &Reduction| {
             let (a, b) = (&other.input, &all[k].input);
@@ -350,35 +350,35 @@ impl<'k> Loops<'k> {
 
     /// The means computed with a variance from sums: updated element by element, a mean with an
     /// infinity would be NaN.
-    pub fn means_led_by(&self, k: usize) -> Vec<usize> {
+    pub(crate) fn means_led_by(&self, k: usize) -> Vec<usize> {
         let all = &self.kernel.reductions;
         (0..all.len()).filter(|&mean| all[mean].op == ReduceOp::Mean && self.leader(mean) == Some(k)).collect()
     }
 
     /// Whether a reduction gives an index.
-    pub fn is_arg_reduction(&self, k: usize) -> bool {
+    pub(crate) fn is_arg_reduction(&self, k: usize) -> bool {
         self.kernel.reductions[k].op.is_arg_reduction()
     }
 
     /// How many loops some aims need.
-    pub fn count_of_stages(&self, phase: usize, aims: &[Aim]) -> usize {
+    pub(crate) fn count_of_stages(&self, phase: usize, aims: &[Aim]) -> usize {
         self.stages_with_sums(&self.stages(phase, aims), aims)
     }
 
     /// Sums of expensive values come after all other aims.
-    pub fn stages_with_sums(&self, stages: &Stages, aims: &[Aim]) -> usize {
+    pub(crate) fn stages_with_sums(&self, stages: &Stages, aims: &[Aim]) -> usize {
         stages.count + usize::from(aims.iter().any(|aim| self.comes_last(*aim)))
     }
 
     /// Whether an aim has a loop of its own, after all others. A variance that is summed in
     /// floats has none.
-    pub fn comes_last(&self, aim: Aim) -> bool {
+    pub(crate) fn comes_last(&self, aim: Aim) -> bool {
         let in_floats = matches!(aim, Aim::Reduce(k) if self.is_summed_in_floats(k));
         !in_floats && self.plan.apart.contains(&aim)
     }
 
     /// The accesses that loops with these aims make at each element.
-    pub fn accesses_of(&self, phase: usize, aims: &[Aim]) -> Vec<usize> {
+    pub(crate) fn accesses_of(&self, phase: usize, aims: &[Aim]) -> Vec<usize> {
         let kernel = self.kernel;
         let stored = kernel.loads.len();
         let mut sources: Vec<Source> = aims.iter().map(|aim| source_of(kernel, *aim)).collect();
@@ -405,7 +405,7 @@ impl<'k> Loops<'k> {
     }
 
     /// Column reductions of which a loop adds to one element: it adds in a variable.
-    pub fn invariant_sums(&self, aims: &[Aim]) -> Vec<usize> {
+    pub(crate) fn invariant_sums(&self, aims: &[Aim]) -> Vec<usize> {
         let is_invariant = |k: &usize| {
             let access = self.kernel.loads.len() + k;
             self.kernel.is_column_reduction(access) && self.traversal.inner[access] == Inner::Broadcast
@@ -417,7 +417,7 @@ impl<'k> Loops<'k> {
     /// The type of that variable: float for a part of a row, which is sixteen floats per vector
     /// lane, and for sums of interleaved rows. With doubles in the loop the gradient of the overlap
     /// of boxes takes 1.5 times as long.
-    pub fn column_reduction_type(&self, k: usize) -> &'static str {
+    pub(crate) fn column_reduction_type(&self, k: usize) -> &'static str {
         let column_reduction = self.kernel.stores[k].column_reduction.map(|at| &self.kernel.column_reductions[at]);
         match column_reduction.map(|column_reduction| value_type(column_reduction.input.to)) {
             Some("float") if self.traversal.direction == Direction::Outer => "float",
@@ -426,12 +426,12 @@ impl<'k> Loops<'k> {
     }
 
     /// Whether rows are split between threads.
-    pub fn is_split(&self) -> bool {
+    pub(crate) fn is_split(&self) -> bool {
         self.traversal.direction == Direction::Split
     }
 
     /// The first phase of a launch for a phase of the kernel.
-    pub fn turn_of(&self, phase: usize) -> i64 {
+    pub(crate) fn turn_of(&self, phase: usize) -> i64 {
         let turns = |phase: usize| {
             let writes = |k: usize| {
                 let of_phase = self.kernel.phase(self.kernel.stores[k].source) == phase;
@@ -445,7 +445,7 @@ impl<'k> Loops<'k> {
     }
 
     /// The first slot of a phase.
-    pub fn place_of(&self, phase: usize) -> usize {
+    pub(crate) fn place_of(&self, phase: usize) -> usize {
         let places = |phase: usize| {
             let aims = self.aims(phase);
             let planned = self.planned(phase, &aims);
@@ -456,18 +456,18 @@ impl<'k> Loops<'k> {
     }
 
     /// The scan that the loops for these aims compute.
-    pub fn scan_in(&self, phase: usize, aims: &[Aim]) -> Option<usize> {
+    pub(crate) fn scan_in(&self, phase: usize, aims: &[Aim]) -> Option<usize> {
         self.steps(phase, aims).into_iter().find(|&i| self.kernel.steps[i].scan.is_some())
     }
 
     /// Whether memory holds pieces of several rows alternately.
-    pub fn is_strided(&self) -> bool {
+    pub(crate) fn is_strided(&self) -> bool {
         self.traversal.direction == Direction::Strided
     }
 
     /// The number of elements of the buffer of a store with non-temporal stores; `None` where it
     /// has none.
-    pub fn streamed(&self, store: usize) -> Option<usize> {
+    pub(crate) fn streamed(&self, store: usize) -> Option<usize> {
         let blocks = || self.plan.phases.iter().map(|phase| phase.block).max().unwrap_or(0);
         let size = match self.traversal.direction {
             Direction::Points => self.plan.tile,
@@ -477,19 +477,14 @@ impl<'k> Loops<'k> {
         self.plan.streamed.contains(&store).then_some(size)
     }
 
-    /// Whether any store may be non-temporal.
-    pub fn streams(&self) -> bool {
-        (0..self.kernel.stores.len()).any(|store| self.streamed(store).is_some())
-    }
-
     /// The stores among some aims that fill a buffer.
-    pub fn buffered(&self, aims: &[Aim]) -> Vec<usize> {
+    pub(crate) fn buffered(&self, aims: &[Aim]) -> Vec<usize> {
         let store = |aim: &Aim| if let Aim::Store(store) = *aim { Some(store) } else { None };
         aims.iter().filter_map(store).filter(|&store| self.streamed(store).is_some()).collect()
     }
 
     /// Whether loops with these aims fill a buffer that is copied from when they are done.
-    pub fn streams_any(&self, aims: &[Aim]) -> bool {
+    pub(crate) fn streams_any(&self, aims: &[Aim]) -> bool {
         !self.buffered(aims).is_empty()
     }
 }

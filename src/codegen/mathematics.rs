@@ -60,7 +60,7 @@ static TWO_OVER_PI: LazyLock<Vec<u32>> = LazyLock::new(|| {
 ///
 /// # Errors
 /// If there is no such function, or its text is none that this module reads.
-pub fn call(name: &str, operands: &[Number]) -> Result<Number, String> {
+pub(crate) fn call(name: &str, operands: &[Number]) -> Result<Number, String> {
     if let Some(value) = builtin(name, operands) {
         return Ok(value);
     }
@@ -313,7 +313,7 @@ impl Frame {
 
 /// The value of an expression. `leaf` gives that of operands and numbers without a type, `function`
 /// the name of a function in the type that is computed in.
-pub fn evaluate(
+pub(crate) fn evaluate(
     expr: &Expr,
     leaf: &dyn Fn(&Expr) -> Result<Number, String>,
     function: &dyn Fn(&str) -> String,

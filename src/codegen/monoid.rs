@@ -41,7 +41,7 @@ pub enum Role {
 
 impl Role {
     /// Its letter in updates, and in the names of variables.
-    pub fn letter(self) -> char {
+    pub(crate) fn letter(self) -> char {
         match self {
             Role::Total => 'a',
             Role::Squares => 'q',
@@ -54,7 +54,7 @@ impl Role {
 
 /// A part of the state.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Slot {
+pub(crate) struct Slot {
     /// What it holds.
     pub role: Role,
     /// Its type in C.
@@ -68,7 +68,7 @@ pub type Update = (char, &'static Expression);
 
 /// What is lost where elements are combined in another order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reordering {
+pub(crate) enum Reordering {
     /// Nothing: integers wrap, and the largest element is the largest in any order.
     Exact,
     /// Digits that the result does not keep: floats that are accumulated in doubles.
@@ -79,7 +79,7 @@ pub enum Reordering {
 
 /// A reduction or scan.
 #[derive(Clone, Debug)]
-pub struct Monoid {
+pub(crate) struct Monoid {
     /// The state.
     pub slots: Vec<Slot>,
     /// How an element `x` goes into it; empty where whole blocks do.
@@ -188,7 +188,7 @@ fn parsed(row: &Row) -> Result<Parsed, String> {
 
 impl Monoid {
     /// That of a reduction. `flags_nan` chooses between the two forms of extrema of floats.
-    pub fn of(reduction: &Reduction, flags_nan: bool) -> Monoid {
+    pub(crate) fn of(reduction: &Reduction, flags_nan: bool) -> Monoid {
         let is_real = reduction.is_real();
         let is_flagged = is_real && flags_nan;
         let rule = match reduction.op {
@@ -230,7 +230,7 @@ impl Monoid {
     }
 
     /// That of a block: argmax finds the extremum of a block first, and then its index.
-    pub fn of_block(reduction: &Reduction, flags_nan: bool) -> Monoid {
+    pub(crate) fn of_block(reduction: &Reduction, flags_nan: bool) -> Monoid {
         let op = match reduction.op {
             ReduceOp::PlaceOfLargest => ReduceOp::Largest,
             ReduceOp::PlaceOfSmallest => ReduceOp::Smallest,
@@ -240,7 +240,7 @@ impl Monoid {
     }
 
     /// That of a scan, which adds or multiplies in doubles or 64-bit integers.
-    pub fn of_scan(op: ReduceOp, step: &Step) -> Monoid {
+    pub(crate) fn of_scan(op: ReduceOp, step: &Step) -> Monoid {
         let is_real = step.computed.is_float();
         let (rule, initial) = if op == ReduceOp::Product { (Rule::Product, 1) } else { (Rule::Sum, 0) };
         let ty = if is_real { "double" } else { "i64" };
@@ -261,13 +261,13 @@ impl Monoid {
     }
 
     /// The slot with a letter.
-    pub fn slot(&self, letter: char) -> Option<&Slot> {
+    pub(crate) fn slot(&self, letter: char) -> Option<&Slot> {
         self.slots.iter().find(|slot| slot.role.letter() == letter)
     }
 }
 
 /// The name that OpenMP has for the reduction that an update of a slot is.
-pub fn clause((letter, value): &Update) -> Option<&'static str> {
+pub(crate) fn clause((letter, value): &Update) -> Option<&'static str> {
     let is_own = |expr: &Expr| matches!(expr, Expr::Operand(own) if own == letter);
     match &value.expr {
         Expr::Binary(Binary::Plus, two) if is_own(&two[0]) => Some("+"),
@@ -284,12 +284,12 @@ pub fn clause((letter, value): &Update) -> Option<&'static str> {
 
 impl Reduction {
     /// Whether elements are floating-point numbers.
-    pub fn is_real(&self) -> bool {
+    pub(crate) fn is_real(&self) -> bool {
         self.input.to.arithmetic() == Some(Kind::Float)
     }
 
     /// The C type of the total.
-    pub fn total(&self) -> &'static str {
+    pub(crate) fn total(&self) -> &'static str {
         match !self.op.picks() {
             true if self.is_real() => "double",
             true => "i64",
@@ -298,7 +298,7 @@ impl Reduction {
     }
 
     /// The total of no elements.
-    pub fn nothing(&self) -> Scalar {
+    pub(crate) fn nothing(&self) -> Scalar {
         let largest = self.op.prefers_larger();
         match self.input.to.range() {
             _ if self.op == ReduceOp::Product => Scalar::Int(1),
@@ -312,7 +312,7 @@ impl Reduction {
 }
 
 /// The type in which the initial value of a slot is spelled.
-pub fn type_of_initial(initial: Scalar) -> DType {
+pub(crate) fn type_of_initial(initial: Scalar) -> DType {
     if matches!(initial, Scalar::Int(_)) { DType::Long } else { DType::Double }
 }
 

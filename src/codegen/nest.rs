@@ -530,7 +530,7 @@ pub struct Nest {
 
 impl Axis {
     /// The name in messages.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Axis::Tiles(_) => "tiles",
             Axis::FirstRow(_) => "tiles of the first row",
@@ -555,7 +555,7 @@ impl Axis {
     }
 
     /// The points of a tile, of loops over tiles.
-    pub fn tile(self) -> Option<usize> {
+    pub(crate) fn tile(self) -> Option<usize> {
         match self {
             Axis::Tiles(points) | Axis::FirstRow(points) => Some(points),
             _ => None,
@@ -563,21 +563,21 @@ impl Axis {
     }
 
     /// Whether it runs over tiles, rows or groups of rows: no loop is around it.
-    pub fn is_outermost(self) -> bool {
+    pub(crate) fn is_outermost(self) -> bool {
         matches!(self, Axis::Tiles(_) | Axis::FirstRow(_) | Axis::Rows | Axis::Columns(_) | Axis::Sides(_))
     }
 }
 
 impl For {
     /// A loop whose iterations combine nothing.
-    pub fn over(axis: Axis, bind: Bind, body: Vec<Stmt>) -> Stmt {
+    pub(crate) fn over(axis: Axis, bind: Bind, body: Vec<Stmt>) -> Stmt {
         Stmt::For(For { axis, bind, combined: Vec::new(), body })
     }
 }
 
 impl Stmt {
     /// The statements in it.
-    pub fn inside(&self) -> Vec<&[Stmt]> {
+    pub(crate) fn inside(&self) -> Vec<&[Stmt]> {
         match self {
             Stmt::For(all) => vec![&all.body],
             Stmt::Scope(body) | Stmt::If { body, .. } | Stmt::Turn { body, .. } | Stmt::Once { body, .. } => {
@@ -591,7 +591,7 @@ impl Stmt {
 
 impl Variable {
     /// How many there are.
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         match self.spread {
             Spread::One => 1,
             Spread::Columns(n) | Spread::Side(n) | Spread::Threads(n) => n,
@@ -601,13 +601,13 @@ impl Variable {
 
 impl Nest {
     /// The points of a tile.
-    pub fn tile(&self) -> usize {
+    pub(crate) fn tile(&self) -> usize {
         let tiles = self.body.iter().filter_map(|stmt| if let Stmt::For(all) = stmt { all.axis.tile() } else { None });
         tiles.max().unwrap_or(1)
     }
 
     /// Whether threads of a block wait for each other.
-    pub fn has_barriers(&self) -> bool {
+    pub(crate) fn has_barriers(&self) -> bool {
         fn is_in(stmts: &[Stmt]) -> bool {
             stmts.iter().any(|stmt| matches!(stmt, Stmt::Barrier) || stmt.inside().into_iter().any(is_in))
         }
@@ -615,7 +615,7 @@ impl Nest {
     }
 
     /// The name of a place, for people.
-    pub fn place(&self, place: Place) -> String {
+    pub(crate) fn place(&self, place: Place) -> String {
         match place {
             Place::Access(access) => self.accesses[access].name.clone(),
             Place::Buffer(buffer) => format!("t{}", &self.values[self.buffers[buffer].value].name[1..]),

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 /// The whole text.
-pub const TEXT: &str = include_str!("prelude.c");
+pub(crate) const TEXT: &str = include_str!("prelude.c");
 
 /// The identifiers in C text, without numbers.
 fn names(text: &str) -> impl Iterator<Item = &str> {
@@ -40,7 +40,7 @@ struct Piece {
 }
 
 /// The text before the first function: type names.
-pub fn types() -> &'static str {
+pub(crate) fn types() -> &'static str {
     TEXT.split_once("\n\n").map_or(TEXT, |(head, _)| head)
 }
 
@@ -65,13 +65,8 @@ pub(super) fn sources() -> impl Iterator<Item = (&'static str, &'static str)> {
     PIECES.iter().map(|piece| (piece.name, piece.text))
 }
 
-/// The functions of the prelude, in order.
-pub fn functions() -> impl Iterator<Item = &'static str> {
-    PIECES.iter().map(|piece| piece.name)
-}
-
 /// The pieces that these texts use, directly or indirectly, in the order of the file.
-pub fn used_by<'a>(texts: impl Iterator<Item = &'a str>) -> String {
+pub(crate) fn used_by<'a>(texts: impl Iterator<Item = &'a str>) -> String {
     let mut wanted: BTreeSet<usize> = BTreeSet::new();
     let mut open: Vec<usize> = Vec::new();
     for text in texts {

@@ -33,7 +33,7 @@ pub struct Target {
 }
 
 /// Processors: C for the system's compiler.
-pub const CPU: Target = Target {
+pub(crate) const CPU: Target = Target {
     name: "cpu",
     choose: |kernel, traversal| choose(kernel, traversal, &TUNING),
     check,
@@ -42,7 +42,7 @@ pub const CPU: Target = Target {
 };
 
 /// Blocks of threads: CUDA C.
-pub const CUDA: Target =
+pub(crate) const CUDA: Target =
     Target { name: "cuda", choose: choose_grid, check: check_grid, print: cuda::function, unit: cuda::unit };
 
 /// The nests of a kernel.
@@ -71,12 +71,12 @@ pub struct SplitNests {
 
 /// The names of the functions of a split reduction: of parts, of contiguous elements, and of the
 /// merge.
-pub fn split_names(name: &str) -> [String; 3] {
+pub(crate) fn split_names(name: &str) -> [String; 3] {
     ["parts", "wide_parts", "merge"].map(|word| format!("{name}_{word}"))
 }
 
 /// The name of a function for contiguous elements, by its number.
-pub fn wide_name(name: &str, number: usize) -> String {
+pub(crate) fn wide_name(name: &str, number: usize) -> String {
     format!("{name}_wide{number}")
 }
 
@@ -125,7 +125,7 @@ impl Nests {
     }
 
     /// The names of their functions.
-    pub fn names(&self, name: &str) -> Vec<String> {
+    pub(crate) fn names(&self, name: &str) -> Vec<String> {
         self.named(name).map(|(name, _)| name).collect()
     }
 }
@@ -153,7 +153,7 @@ impl Target {
     ///
     /// # Errors
     /// Why the target has none.
-    pub fn nests(&self, kernel: &Kernel, traversal: &Traversal, plan: &Plan) -> Result<Nests, String> {
+    pub(crate) fn nests(&self, kernel: &Kernel, traversal: &Traversal, plan: &Plan) -> Result<Nests, String> {
         let own = self.nest(kernel, traversal, plan)?;
         let (wide, split) = (self.wide(kernel, traversal, plan)?, self.split(kernel, traversal, plan)?);
         let mut nests = Nests { own, wide, split, totals: Vec::new() };
@@ -194,7 +194,7 @@ impl Target {
     }
 
     /// The functions of nests, with their names.
-    pub fn functions(&self, name: &str, nests: &Nests) -> Vec<(String, String)> {
+    pub(crate) fn functions(&self, name: &str, nests: &Nests) -> Vec<(String, String)> {
         let function = |(name, nest): (String, &Nest)| {
             let text = (self.print)(&name, nest);
             (name, text)
@@ -203,7 +203,7 @@ impl Target {
     }
 
     /// The text of the functions of nests.
-    pub fn printed(&self, name: &str, nests: &Nests) -> String {
+    pub(crate) fn printed(&self, name: &str, nests: &Nests) -> String {
         let functions: Vec<String> = self.functions(name, nests).into_iter().map(|(_, text)| text).collect();
         functions.join("\n")
     }
@@ -212,7 +212,13 @@ impl Target {
     ///
     /// # Errors
     /// Why the target has none.
-    pub fn function(&self, name: &str, kernel: &Kernel, traversal: &Traversal, plan: &Plan) -> Result<String, String> {
+    pub(crate) fn function(
+        &self,
+        name: &str,
+        kernel: &Kernel,
+        traversal: &Traversal,
+        plan: &Plan,
+    ) -> Result<String, String> {
         self.nests(kernel, traversal, plan).map(|nests| self.printed(name, &nests))
     }
 }

@@ -51,7 +51,7 @@ pub struct Kernels {
 /// The kernels of a graph and of the graphs in it, for operands as their types describe them:
 /// contiguous, with the element type that the type has, else `Float`. At run time the operands
 /// themselves decide.
-pub fn kernels(graph: &Graph, release: Option<Release>, target: &Target) -> Kernels {
+pub(crate) fn kernels(graph: &Graph, release: Option<Release>, target: &Target) -> Kernels {
     let release = release.unwrap_or(graph.release());
     let mut found = Kernels::default();
     let mut waiting = vec![(String::new(), graph)];
@@ -89,7 +89,7 @@ pub fn kernels(graph: &Graph, release: Option<Release>, target: &Target) -> Kern
 }
 
 /// The results of a node, by name.
-pub fn outputs(graph: &Graph, node: Node) -> String {
+pub(crate) fn outputs(graph: &Graph, node: Node) -> String {
     let names: Vec<String> = graph.outputs(node).map(|value| format!("%{}", graph.name(value))).collect();
     names.join(", ")
 }

@@ -22,12 +22,12 @@ pub type Kernel = fn(&Call<'_>) -> Answer;
 pub type Row = (&'static str, Kernel);
 
 /// One output.
-pub fn one(value: impl Into<IValue>) -> Answer {
+pub(crate) fn one(value: impl Into<IValue>) -> Answer {
     Ok(smallvec::smallvec![value.into()])
 }
 
 /// Several outputs.
-pub fn several(values: impl IntoIterator<Item = impl Into<IValue>>) -> Answer {
+pub(crate) fn several(values: impl IntoIterator<Item = impl Into<IValue>>) -> Answer {
     Ok(values.into_iter().map(Into::into).collect())
 }
 
@@ -53,12 +53,12 @@ impl<'a> Call<'a> {
     }
 
     /// The name of the overload.
-    pub fn overload(&self) -> &'static str {
+    pub(crate) fn overload(&self) -> &'static str {
         self.schema.map_or("", |schema| schema.overload)
     }
 
     /// The precision of stored floating point numbers.
-    pub fn precision(&self) -> Precision {
+    pub(crate) fn precision(&self) -> Precision {
         self.env.precision
     }
 
@@ -68,7 +68,7 @@ impl<'a> Call<'a> {
     }
 
     /// The random numbers of this execution.
-    pub fn draws(&self) -> Philox {
+    pub(crate) fn draws(&self) -> Philox {
         if !self.env.draw_by_origin {
             return self.env.draws(self.graph.draw_root(self.node), &self.env.iterations());
         }
@@ -80,7 +80,7 @@ impl<'a> Call<'a> {
     // ---- operands
 
     /// An operand by position, for kinds whose schemas differ in names.
-    pub fn arg(&self, i: usize) -> Result<&'a IValue, Stop> {
+    pub(crate) fn arg(&self, i: usize) -> Result<&'a IValue, Stop> {
         self.args
             .get(i)
             .ok_or_else(|| Stop::unsupported(format!("`{}` with {} operands", self.kind(), self.args.len())))
@@ -96,13 +96,13 @@ impl<'a> Call<'a> {
     }
 
     /// An operand of the node itself, without a clone.
-    pub fn look(&self, name: &str) -> Option<&'a IValue> {
+    pub(crate) fn look(&self, name: &str) -> Option<&'a IValue> {
         self.args.get(self.schema?.formal(name)?)
     }
 
     /// The operands that receive the results of an overload such as `max.dim_max` or `add.out`: the
     /// last ones, as many as it has results.
-    pub fn outs(&self) -> Option<&'a [IValue]> {
+    pub(crate) fn outs(&self) -> Option<&'a [IValue]> {
         let schema = self.schema.filter(|schema| !schema.returns.is_empty())?;
         let from = schema.formals.len().checked_sub(schema.returns.len()).filter(|&from| from >= schema.positional)?;
         let is_out = |formal: &Formal| formal.is_written() && formal.ty.is_tensor();
@@ -117,7 +117,7 @@ impl<'a> Call<'a> {
 
     /// A tensor. A number counts as a zero-dimensional tensor, as in graphs with erased number
     /// types.
-    pub fn tensor(&self, name: &str) -> Result<Tensor, Stop> {
+    pub(crate) fn tensor(&self, name: &str) -> Result<Tensor, Stop> {
         match self.look(name) {
             Some(IValue::Tensor(tensor)) => Ok(tensor.clone()),
             Some(IValue::Undefined) => Err(Stop::raised(format!(
@@ -133,7 +133,7 @@ impl<'a> Call<'a> {
     }
 
     /// A tensor or `None`; an undefined one counts as `None`.
-    pub fn opt_tensor(&self, name: &str) -> Result<Option<Tensor>, Stop> {
+    pub(crate) fn opt_tensor(&self, name: &str) -> Result<Option<Tensor>, Stop> {
         match self.look(name) {
             None | Some(IValue::None | IValue::Undefined) => Ok(None),
             Some(_) => self.tensor(name).map(Some),
@@ -141,7 +141,7 @@ impl<'a> Call<'a> {
     }
 
     /// A list of tensors; undefined ones and `None` are refused.
-    pub fn tensors(&self, name: &str) -> Result<Vec<Tensor>, Stop> {
+    pub(crate) fn tensors(&self, name: &str) -> Result<Vec<Tensor>, Stop> {
         let elements = self.elements(name)?;
         elements
             .iter()
@@ -150,12 +150,12 @@ impl<'a> Call<'a> {
     }
 
     /// A list of tensors and `None`.
-    pub fn opt_tensors(&self, name: &str) -> Result<Vec<Option<Tensor>>, Stop> {
+    pub(crate) fn opt_tensors(&self, name: &str) -> Result<Vec<Option<Tensor>>, Stop> {
         Ok(self.elements(name)?.iter().map(|value| value.tensor().cloned()).collect())
     }
 
     /// The elements of a list or a tuple.
-    pub fn elements(&self, name: &str) -> Result<Vec<IValue>, Stop> {
+    pub(crate) fn elements(&self, name: &str) -> Result<Vec<IValue>, Stop> {
         match self.get(name) {
             Some(IValue::List(list)) => Ok(list.borrow().clone()),
             Some(IValue::Tuple(elements)) => Ok(elements.to_vec()),
@@ -164,12 +164,12 @@ impl<'a> Call<'a> {
     }
 
     /// A number, or the element of a one-element tensor.
-    pub fn scalar(&self, name: &str) -> Result<Scalar, Stop> {
+    pub(crate) fn scalar(&self, name: &str) -> Result<Scalar, Stop> {
         self.opt_scalar(name)?.ok_or_else(|| self.wrong(name, "a number"))
     }
 
     /// A number or `None`.
-    pub fn opt_scalar(&self, name: &str) -> Result<Option<Scalar>, Stop> {
+    pub(crate) fn opt_scalar(&self, name: &str) -> Result<Option<Scalar>, Stop> {
         match self.get(name) {
             None | Some(IValue::None) => Ok(None),
             Some(IValue::Tensor(tensor)) if tensor.numel() == 1 => Ok(Some(tensor.item())),
@@ -178,32 +178,32 @@ impl<'a> Call<'a> {
     }
 
     /// An integer.
-    pub fn int(&self, name: &str) -> Result<i64, Stop> {
+    pub(crate) fn int(&self, name: &str) -> Result<i64, Stop> {
         self.opt_int(name)?.ok_or_else(|| self.wrong(name, "an int"))
     }
 
     /// An integer or `None`.
-    pub fn opt_int(&self, name: &str) -> Result<Option<i64>, Stop> {
+    pub(crate) fn opt_int(&self, name: &str) -> Result<Option<i64>, Stop> {
         Ok(self.opt_scalar(name)?.map(Scalar::int))
     }
 
     /// A floating point number.
-    pub fn float(&self, name: &str) -> Result<f64, Stop> {
+    pub(crate) fn float(&self, name: &str) -> Result<f64, Stop> {
         Ok(self.scalar(name)?.real())
     }
 
     /// A floating point number or `None`.
-    pub fn opt_float(&self, name: &str) -> Result<Option<f64>, Stop> {
+    pub(crate) fn opt_float(&self, name: &str) -> Result<Option<f64>, Stop> {
         Ok(self.opt_scalar(name)?.map(Scalar::real))
     }
 
     /// A bool; false if the schema has no such formal.
-    pub fn bool(&self, name: &str) -> Result<bool, Stop> {
+    pub(crate) fn bool(&self, name: &str) -> Result<bool, Stop> {
         Ok(self.opt_scalar(name)?.is_some_and(Scalar::truth))
     }
 
     /// A string.
-    pub fn str(&self, name: &str) -> Result<String, Stop> {
+    pub(crate) fn str(&self, name: &str) -> Result<String, Stop> {
         match self.get(name) {
             Some(IValue::Str(text)) => Ok(text.to_string()),
             _ => Err(self.wrong(name, "a str")),
@@ -211,7 +211,7 @@ impl<'a> Call<'a> {
     }
 
     /// A string or `None`.
-    pub fn opt_str(&self, name: &str) -> Result<Option<String>, Stop> {
+    pub(crate) fn opt_str(&self, name: &str) -> Result<Option<String>, Stop> {
         match self.get(name) {
             Some(IValue::Str(text)) => Ok(Some(text.to_string())),
             _ => Ok(None),
@@ -219,12 +219,12 @@ impl<'a> Call<'a> {
     }
 
     /// A list of integers; one integer counts as a list of length 1.
-    pub fn ints(&self, name: &str) -> Result<Vec<i64>, Stop> {
+    pub(crate) fn ints(&self, name: &str) -> Result<Vec<i64>, Stop> {
         self.opt_ints(name)?.ok_or_else(|| self.wrong(name, "a list of ints"))
     }
 
     /// A list of integers or `None`.
-    pub fn opt_ints(&self, name: &str) -> Result<Option<Vec<i64>>, Stop> {
+    pub(crate) fn opt_ints(&self, name: &str) -> Result<Option<Vec<i64>>, Stop> {
         let int = |value: &IValue| match value {
             IValue::Tensor(tensor) if tensor.numel() == 1 => Ok(tensor.item().int()),
             value => value.scalar().map(Scalar::int).ok_or_else(|| self.wrong(name, "a list of ints")),
@@ -242,13 +242,13 @@ impl<'a> Call<'a> {
     }
 
     /// A list of integers, one per spatial dimension: a list of length 1 applies to all.
-    pub fn spatial(&self, name: &str, n: usize) -> Result<Vec<i64>, Stop> {
+    pub(crate) fn spatial(&self, name: &str, n: usize) -> Result<Vec<i64>, Stop> {
         let list = self.ints(name)?;
         Ok(if list.len() == 1 { vec![list[0]; n] } else { list })
     }
 
     /// A list of floating point numbers or `None`.
-    pub fn opt_floats(&self, name: &str) -> Result<Option<Vec<f64>>, Stop> {
+    pub(crate) fn opt_floats(&self, name: &str) -> Result<Option<Vec<f64>>, Stop> {
         match self.get(name) {
             None | Some(IValue::None) => Ok(None),
             Some(_) => {
@@ -261,7 +261,7 @@ impl<'a> Call<'a> {
     }
 
     /// An element type or `None`.
-    pub fn opt_dtype(&self, name: &str) -> Result<Option<DType>, Stop> {
+    pub(crate) fn opt_dtype(&self, name: &str) -> Result<Option<DType>, Stop> {
         let Some(code) = self.opt_int(name)? else { return Ok(None) };
         match DType::from_code(code).filter(|dtype| dtype.arithmetic().is_some()) {
             Some(dtype) => Ok(Some(dtype)),
@@ -270,7 +270,7 @@ impl<'a> Call<'a> {
     }
 
     /// A device or `None`.
-    pub fn opt_device(&self, name: &str) -> Option<Device> {
+    pub(crate) fn opt_device(&self, name: &str) -> Option<Device> {
         match self.get(name) {
             Some(IValue::Device(device)) => Some(device),
             Some(IValue::Str(text)) => Some(Device::new(&text)),
@@ -281,12 +281,12 @@ impl<'a> Call<'a> {
     // ---- results
 
     /// A tensor with these elements in logical order.
-    pub fn made<W: crate::tensor::buffer::Wide>(&self, elements: &[W], dtype: DType, shape: &[i64]) -> Tensor {
+    pub(crate) fn made<W: crate::tensor::buffer::Wide>(&self, elements: &[W], dtype: DType, shape: &[i64]) -> Tensor {
         Tensor::of(elements, dtype, shape, self.precision())
     }
 
     /// The same call with other operands.
-    pub fn with<'b>(&'b self, args: &'b [IValue]) -> Call<'b> {
+    pub(crate) fn with<'b>(&'b self, args: &'b [IValue]) -> Call<'b> {
         Call { args, ..*self }
     }
 }

@@ -190,7 +190,7 @@ fn attributes(a: &Rc<Object>, b: &Rc<Object>, tolerance: Tolerance, path: &str, 
 }
 
 /// The difference between two tensors, if any. Strides are not part of a value.
-pub fn of_tensors(expected: &Tensor, found: &Tensor, tolerance: Tolerance, path: &str) -> Option<Difference> {
+pub(crate) fn of_tensors(expected: &Tensor, found: &Tensor, tolerance: Tolerance, path: &str) -> Option<Difference> {
     let dtypes = tolerance.dtypes && expected.dtype() != found.dtype();
     if dtypes || expected.shape() != found.shape() {
         let what = format!("it is {}, not {}", typed(found), typed(expected));

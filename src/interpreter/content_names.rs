@@ -115,7 +115,7 @@ pub fn part_name(name: &str, i: usize) -> String {
 }
 
 /// Whether an attribute is a text for a content, or has such an element.
-pub fn has_text(attribute: &Attribute) -> bool {
+pub(crate) fn has_text(attribute: &Attribute) -> bool {
     match attribute {
         Attribute::Tensor(_) | Attribute::Opaque(_) => true,
         Attribute::List(parts) | Attribute::Tuple(parts) => parts.iter().any(has_text),

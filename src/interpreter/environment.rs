@@ -70,19 +70,13 @@ pub struct Environment {
     iterations: RefCell<Iterations>,
     /// The ends of loops that other loops continue.
     loop_ends: RefCell<FxHashMap<usize, u64>>,
-    default_dtype: Cell<Option<DType>>,
     grad_disabled: Cell<bool>,
 }
 
 impl Environment {
-    /// The floating point type used when none is given.
-    pub fn default_dtype(&self) -> DType {
-        self.default_dtype.get().unwrap_or(DType::Float)
-    }
-
-    /// Sets it.
-    pub fn set_default_dtype(&self, dtype: DType) {
-        self.default_dtype.set(Some(dtype));
+    /// The floating point type used when none is given. No operator of a graph changes it.
+    pub(crate) fn default_dtype(&self) -> DType {
+        DType::Float
     }
 
     /// Whether the program has gradients enabled: initially true, as in PyTorch, though a run
@@ -92,14 +86,14 @@ impl Environment {
     }
 
     /// Sets it.
-    pub fn set_grad_enabled(&self, enabled: bool) {
+    pub(crate) fn set_grad_enabled(&self, enabled: bool) {
         self.grad_disabled.set(!enabled);
     }
 
     /// The random numbers of the next execution of a node in these iterations. The key is the root
     /// of its lineage, so that passes that copy, move or erase nodes leave the draws of others
     /// unchanged, including those of other iterations of an unrolled loop.
-    pub fn draws(&self, root: usize, iterations: &[Iteration]) -> Philox {
+    pub(crate) fn draws(&self, root: usize, iterations: &[Iteration]) -> Philox {
         // The order in which loops nest does not count, and neither does a loop in its first
         // iteration: a loop that runs once may have been replaced by its body.
         let mixed = iterations.iter().filter(|iteration| iteration.at > 0).map(|iteration| {
@@ -119,7 +113,7 @@ impl Environment {
     }
 
     /// Sets the iterations that the next drawing node runs in.
-    pub fn set_iterations(&self, iterations: &[Iteration]) {
+    pub(crate) fn set_iterations(&self, iterations: &[Iteration]) {
         let ends = self.loop_ends.borrow();
         let mut merged = Iterations::new();
         for &Iteration { of, at, continues } in iterations {
@@ -135,7 +129,7 @@ impl Environment {
     /// Records the end of a loop that another one continues. A loop that ran no iteration after a
     /// loop that was peeled off it ends where that did, which may have run fewer iterations than
     /// were peeled.
-    pub fn end_loop(&self, mut end: Iteration, ran: bool) {
+    pub(crate) fn end_loop(&self, mut end: Iteration, ran: bool) {
         let mut ends = self.loop_ends.borrow_mut();
         if !ran && !end.continues && ends.get(&end.of).is_some_and(|&before| before < end.at) {
             return;

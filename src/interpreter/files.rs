@@ -33,7 +33,7 @@ impl std::error::Error for FormatError {}
 pub type Result<T> = std::result::Result<T, FormatError>;
 
 /// Refuses with a message.
-pub fn refuse<T>(message: impl Into<String>) -> Result<T> {
+pub(crate) fn refuse<T>(message: impl Into<String>) -> Result<T> {
     Err(FormatError(message.into()))
 }
 
@@ -128,7 +128,7 @@ const NUMPY: &[(DType, &str)] = &[
 ];
 
 /// Reads a `.npy` file of version 1, 2 or 3. Data in Fortran order gets the corresponding strides.
-pub fn read_npy(bytes: &[u8]) -> Result<Tensor> {
+pub(crate) fn read_npy(bytes: &[u8]) -> Result<Tensor> {
     let (header, body) = npy_parts(bytes)?;
     let descr = quoted_after(header, "'descr':");
     let Some(descr) = descr else { return refuse("the header has no element type, or one with several fields") };
@@ -189,7 +189,7 @@ fn in_our_order(dtype: DType, bytes: &[u8]) -> Vec<u8> {
 }
 
 /// Writes a `.npy` file, in C order.
-pub fn write_npy(tensor: &Tensor) -> Result<Vec<u8>> {
+pub(crate) fn write_npy(tensor: &Tensor) -> Result<Vec<u8>> {
     let dtype = tensor.kept();
     let Some((_, name)) = NUMPY.iter().find(|(ours, _)| *ours == dtype) else {
         return refuse(format!("NumPy has no {}; use safetensors", dtype.python_name()));
@@ -211,7 +211,7 @@ pub fn write_npy(tensor: &Tensor) -> Result<Vec<u8>> {
 }
 
 /// Reads a `.npz` file: an archive of `.npy` files.
-pub fn read_npz(bytes: &[u8]) -> Result<Tensors> {
+pub(crate) fn read_npz(bytes: &[u8]) -> Result<Tensors> {
     let broken = |error: &dyn fmt::Display| FormatError(format!("the archive is broken: {error}"));
     let mut archive = zip::ZipArchive::new(Cursor::new(bytes)).map_err(|error| broken(&error))?;
     let mut tensors = Tensors::new();

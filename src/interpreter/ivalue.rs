@@ -143,7 +143,7 @@ impl IValue {
     }
 
     /// The kind of value, for messages.
-    pub fn kind_name(&self) -> &'static str {
+    pub(crate) fn kind_name(&self) -> &'static str {
         match self {
             IValue::None => "None",
             IValue::Bool(_) => "bool",
@@ -166,7 +166,7 @@ impl IValue {
     }
 
     /// The kind of value, in the words of PyTorch's messages.
-    pub fn tag(&self) -> &'static str {
+    pub(crate) fn tag(&self) -> &'static str {
         match self {
             IValue::None => "None",
             IValue::Bool(_) => "Bool",
@@ -219,7 +219,7 @@ impl IValue {
     }
 
     /// Whether the value may be of a declared type, as in `prim::isinstance`.
-    pub fn is_a(&self, ty: Type) -> bool {
+    pub(crate) fn is_a(&self, ty: Type) -> bool {
         match (self, ty.kind()) {
             (_, TypeKind::Optional(inner)) => self.is_none() || self.is_a(*inner),
             (_, TypeKind::Union(members)) => members.iter().any(|&member| self.is_a(member)),

@@ -99,7 +99,7 @@ impl Found {
 
 /// An in-place operator reads other tensors while it writes: they may be the same elements, but
 /// must not overlap partially.
-pub fn refuse_overlap(call: &Call<'_>) -> Result<(), Stop> {
+pub(crate) fn refuse_overlap(call: &Call<'_>) -> Result<(), Stop> {
     let mut tensors = call.args.iter().filter_map(IValue::tensor);
     let Some(target) = tensors.next().filter(|_| call.release() >= Release(1, 7)) else { return Ok(()) };
     let dense = |tensor: &Tensor| layout::is_dense(tensor.shape(), tensor.strides());
@@ -164,7 +164,7 @@ fn write_over(call: &Call<'_>, target: Option<&Tensor>, results: super::call::Ou
 }
 
 /// Writes a result into a tensor, whose type and shape are kept.
-pub fn write_into(target: &Tensor, result: &Tensor) -> Result<(), Stop> {
+pub(crate) fn write_into(target: &Tensor, result: &Tensor) -> Result<(), Stop> {
     if !can_cast(result.dtype(), target.dtype()) {
         return Err(Stop::raised(format!(
             "result type {} can't be cast to the desired output type {}",
@@ -185,6 +185,6 @@ pub fn write_into(target: &Tensor, result: &Tensor) -> Result<(), Stop> {
 
 /// Whether a result of one type may be written into a tensor of another: the kind must not be
 /// lower.
-pub fn can_cast(from: DType, to: DType) -> bool {
+pub(crate) fn can_cast(from: DType, to: DType) -> bool {
     from.arithmetic() <= to.arithmetic() || (from.is_integral() && to.is_integral() && to != DType::Bool)
 }

@@ -158,7 +158,7 @@ fn member_of(member: Symbol) -> IValue {
 }
 
 /// A value that is not in the text: bound by the user, or generated if that was requested.
-pub fn unbound(env: &Environment, name: &str, ty: Type) -> Result<IValue, Stop> {
+pub(crate) fn unbound(env: &Environment, name: &str, ty: Type) -> Result<IValue, Stop> {
     if let Some(value) = env.bindings.borrow().get(name) {
         return Ok(value.clone());
     }

@@ -636,7 +636,7 @@ fn fallback_of(graph: &Graph, call: Node) -> Option<Node> {
 
 /// The name of the result of a callee that was not given, among the bindings. It ignores properties
 /// of tensor types, which passes may refine.
-pub fn result_of(name: &str, i: usize, ty: Type) -> String {
+pub(crate) fn result_of(name: &str, i: usize, ty: Type) -> String {
     let part = if i == 0 { String::new() } else { format!(".{i}") };
     format!("{name}(){part} -> {}", ty.map_tensors(&mut |_| Type::tensor()))
 }
@@ -708,7 +708,7 @@ fn resolve_by_values(graph: &Graph, node: Node, args: &[IValue]) -> Option<&'sta
 
 /// The qualified name of the callee of a node. Operands that only name it are removed; `with` adds
 /// those of a block that ended normally.
-pub fn callee_name(graph: &Graph, node: Node, inputs: &mut Vec<IValue>) -> String {
+pub(crate) fn callee_name(graph: &Graph, node: Node, inputs: &mut Vec<IValue>) -> String {
     if let Some(IValue::Function(function)) = inputs.first() {
         let name = function.as_str().to_owned();
         inputs.remove(0);

@@ -67,10 +67,11 @@ pub mod windows;
 
 /// Kernels of kinds that take no tensor, or treat it like any value. If a kind is in both lists, it
 /// depends on whether an operand is a tensor.
-pub const OF_VALUES: &[&[Row]] = &[structure::ROWS, checks::ROWS, containers::ROWS, strings::ROWS, scalars::ROWS];
+pub(crate) const OF_VALUES: &[&[Row]] =
+    &[structure::ROWS, checks::ROWS, containers::ROWS, strings::ROWS, scalars::ROWS];
 
 /// Kernels that compute with tensors.
-pub const OF_TENSORS: &[&[Row]] = &[
+pub(crate) const OF_TENSORS: &[&[Row]] = &[
     pointwise::ROWS,
     weighted_sums::ROWS,
     activations::ROWS,

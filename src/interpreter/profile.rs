@@ -157,7 +157,7 @@ impl Recording {
     }
 
     /// Records the observation at a node.
-    pub fn see(&mut self, graph: &Graph, node: Node, args: &[IValue]) {
+    pub(crate) fn see(&mut self, graph: &Graph, node: Node, args: &[IValue]) {
         if graph.id().number() != self.graph {
             return;
         }

@@ -18,7 +18,7 @@ impl Philox {
     }
 
     /// 32 random bits.
-    pub fn bits(&mut self) -> u32 {
+    pub(crate) fn bits(&mut self) -> u32 {
         if self.used == 4 {
             self.ready = encipher(self.counter, self.key);
             self.counter[0] = self.counter[0].wrapping_add(1);
@@ -29,7 +29,7 @@ impl Philox {
     }
 
     /// 64 random bits.
-    pub fn wide_bits(&mut self) -> u64 {
+    pub(crate) fn wide_bits(&mut self) -> u64 {
         u64::from(self.bits()) << 32 | u64::from(self.bits())
     }
 

@@ -11,7 +11,7 @@ use crate::types::release::Release;
 use crate::types::{Simple, Type};
 
 /// Refuses calls that the release refuses, and records where releases that print such text differ.
-pub fn check(call: &Call<'_>, of_tensors: bool) -> Result<(), Stop> {
+pub(crate) fn check(call: &Call<'_>, of_tensors: bool) -> Result<(), Stop> {
     let rows = release_rows(call.kind());
     if rows.is_empty() || !of_tensors {
         return Ok(());

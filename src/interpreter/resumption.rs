@@ -51,7 +51,7 @@ pub struct Around {
 
 /// A point in a template where runs continue. It is shared by all bailouts with its index.
 #[derive(Clone, Debug)]
-pub struct Resumption {
+pub(crate) struct Resumption {
     /// The bailout of the template.
     pub bailout: Node,
     /// The blocks around it, from the root to the innermost.
@@ -66,7 +66,7 @@ pub struct Resumption {
 
 impl Resumption {
     /// The point in `template` with this index.
-    pub fn of(template: &Graph, index: i64) -> Result<Resumption, Stop> {
+    pub(crate) fn of(template: &Graph, index: i64) -> Result<Resumption, Stop> {
         let is_it = |&node: &Node| {
             template.kind(node) == prim::BAILOUT
                 && matches!(template.attribute(node, attr::INDEX), Some(Attribute::Int(n)) if *n == index)
@@ -142,7 +142,7 @@ impl Resumption {
 
     /// The values of the template at the point, given the operands of the taken bailout, the
     /// template itself excluded.
-    pub fn values(&self, template: &Graph, plan: &Plan, operands: &[IValue]) -> Result<Vec<IValue>, Stop> {
+    pub(crate) fn values(&self, template: &Graph, plan: &Plan, operands: &[IValue]) -> Result<Vec<IValue>, Stop> {
         let wanted = template.num_inputs(self.bailout);
         if operands.len() != wanted {
             let (found, index) = (operands.len(), self.bailout);
@@ -173,7 +173,7 @@ impl Resumption {
 
     /// The current iteration of a loop and the trip count; refused if later iterations require
     /// values without a source.
-    pub fn iteration(&self, template: &Graph, around: &Around, values: &[IValue]) -> Result<(i64, i64), Stop> {
+    pub(crate) fn iteration(&self, template: &Graph, around: &Around, values: &[IValue]) -> Result<(i64, i64), Stop> {
         let owner = around.owner.expect("a loop owns its body");
         let counter = template.params(around.block).next().expect("the first param of a body counts");
         let number = |value: Value| if let IValue::Int(n) = values[value.index()] { Some(n) } else { None };

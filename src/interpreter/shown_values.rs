@@ -59,7 +59,7 @@ fn class_name(class: &str) -> &str {
 }
 
 /// A floating point number in the spelling of constants of a graph.
-pub fn float(x: f64) -> String {
+pub(crate) fn float(x: f64) -> String {
     let mut out = Vec::new();
     print_float(&mut out, Float { value: x, style: FloatStyle::Seventeen });
     String::from_utf8_lossy(&out).into_owned()

@@ -47,7 +47,7 @@ impl Style {
 
 /// A tensor without its elements.
 #[derive(Clone, Debug, PartialEq)]
-pub struct TensorSketch {
+pub(crate) struct TensorSketch {
     /// Element type.
     pub dtype: DType,
     /// Whether another element type may be tried.
@@ -68,7 +68,7 @@ pub struct TensorSketch {
 
 /// A value without its numbers.
 #[derive(Clone, Debug)]
-pub enum Sketch {
+pub(crate) enum Sketch {
     /// A tensor.
     Tensor(TensorSketch),
     /// An integer, which may be changed.
@@ -90,11 +90,11 @@ pub enum Sketch {
 }
 
 /// The initial size of dimensions: equal for all, so that most operators accept them.
-pub const FIRST_SIZE: i64 = 3;
+pub(crate) const FIRST_SIZE: i64 = 3;
 
 impl TensorSketch {
     /// A tensor with a given rank and everything else free.
-    pub fn free(rank: usize) -> TensorSketch {
+    pub(crate) fn free(rank: usize) -> TensorSketch {
         TensorSketch {
             dtype: DType::Float,
             free_dtype: true,
@@ -108,7 +108,7 @@ impl TensorSketch {
     }
 
     /// A tensor with the declared properties of a type.
-    pub fn of_type(ty: &TensorType, rank: usize) -> TensorSketch {
+    pub(crate) fn of_type(ty: &TensorType, rank: usize) -> TensorSketch {
         let mut sketch = TensorSketch::free(rank);
         if let Some(dtype) = ty.dtype.filter(|dtype| dtype.arithmetic().is_some()) {
             (sketch.dtype, sketch.free_dtype) = (dtype, false);
@@ -130,12 +130,12 @@ impl TensorSketch {
     }
 
     /// Sizes.
-    pub fn shape(&self) -> Dims {
+    pub(crate) fn shape(&self) -> Dims {
         self.dims.iter().map(|&(n, _)| n).collect()
     }
 
     /// Sets a shape that must not be changed.
-    pub fn fix(&mut self, shape: &[i64]) {
+    pub(crate) fn fix(&mut self, shape: &[i64]) {
         self.dims = shape.iter().map(|&n| (n, false)).collect();
         (self.free_rank, self.strides) = (false, None);
     }
@@ -188,7 +188,7 @@ fn elements(sketch: &TensorSketch, n: usize, style: Style, draws: &mut Philox) -
 }
 
 /// A floating point number of a style. Half of the adversarial ones are special values.
-pub fn real(dtype: DType, style: Style, draws: &mut Philox) -> f64 {
+pub(crate) fn real(dtype: DType, style: Style, draws: &mut Philox) -> f64 {
     if style != Style::Adversarial || draws.one_in(2) {
         return draws.normal();
     }
@@ -213,7 +213,7 @@ fn probability(style: Style, draws: &mut Philox) -> f64 {
 
 impl Sketch {
     /// A sketch of a type, given the rank that its uses suggest.
-    pub fn of_type(ty: Type, name: &str, rank: usize) -> Sketch {
+    pub(crate) fn of_type(ty: Type, name: &str, rank: usize) -> Sketch {
         let inner = |ty: Type| Sketch::of_type(ty, name, rank);
         match ty.kind() {
             TypeKind::Tensor(ty) if ty.undefined == Some(true) => Sketch::Fixed(IValue::Undefined),
@@ -243,7 +243,7 @@ impl Sketch {
     }
 
     /// A sketch of a description, whose tensors have no elements.
-    pub fn of_description(described: &Described) -> Sketch {
+    pub(crate) fn of_description(described: &Described) -> Sketch {
         match described {
             Described::Tensor(note) => {
                 let mut sketch = TensorSketch::free(0);
@@ -264,7 +264,7 @@ impl Sketch {
     }
 
     /// Calls `f` with every leaf.
-    pub fn each(&mut self, f: &mut dyn FnMut(&mut Sketch)) {
+    pub(crate) fn each(&mut self, f: &mut dyn FnMut(&mut Sketch)) {
         match self {
             Sketch::List(parts) | Sketch::Tuple(parts) => parts.iter_mut().for_each(|part| part.each(f)),
             Sketch::Dict(items) => items.iter_mut().for_each(|(_, value)| value.each(f)),
@@ -274,7 +274,7 @@ impl Sketch {
     }
 
     /// The value, with memory of its own.
-    pub fn realise(&self, maker: &mut Maker<'_>) -> IValue {
+    pub(crate) fn realise(&self, maker: &mut Maker<'_>) -> IValue {
         match self {
             Sketch::Tensor(sketch) => maker.tensor(sketch),
             Sketch::Int(n) => IValue::Int(*n),
@@ -314,7 +314,7 @@ fn plain(described: &Described) -> IValue {
 }
 
 /// Makes the values of one run.
-pub struct Maker<'a> {
+pub(crate) struct Maker<'a> {
     style: Style,
     env: &'a Environment,
     draws: Philox,
@@ -328,18 +328,18 @@ pub struct Maker<'a> {
 
 impl<'a> Maker<'a> {
     /// A maker with a seed. Values that are made in the same order get the same numbers.
-    pub fn new(seed: u64, style: Style, env: &'a Environment) -> Maker<'a> {
+    pub(crate) fn new(seed: u64, style: Style, env: &'a Environment) -> Maker<'a> {
         let draws = Philox::new(seed, u64::MAX, 0);
         Maker { style, env, draws, copies: BTreeMap::new(), made: Vec::new(), drawn: 0 }
     }
 
     /// The number of draws for tensors so far.
-    pub fn drawn(&self) -> u64 {
+    pub(crate) fn drawn(&self) -> u64 {
         self.drawn
     }
 
     /// Starts a new stream for the next value, so that values before it have no influence.
-    pub fn stream(&mut self, seed: u64, place: u64) {
+    pub(crate) fn stream(&mut self, seed: u64, place: u64) {
         self.draws = Philox::new(seed, place, 1);
     }
 
@@ -356,7 +356,7 @@ impl<'a> Maker<'a> {
 
     /// A copy that shares no memory with the original. Sharing within the original is kept within
     /// the copy.
-    pub fn copy(&mut self, value: &IValue) -> IValue {
+    pub(crate) fn copy(&mut self, value: &IValue) -> IValue {
         match value {
             IValue::Tensor(tensor) => IValue::Tensor(self.copied(tensor)),
             IValue::List(list) => IValue::list(list.borrow().iter().map(|v| self.copy(v)).collect::<Vec<_>>()),

@@ -51,12 +51,12 @@ impl Stop {
     }
 
     /// A `RuntimeError`.
-    pub fn raised(message: impl Into<String>) -> Stop {
+    pub(crate) fn raised(message: impl Into<String>) -> Stop {
         Stop::raised_as("RuntimeError", message)
     }
 
     /// Another exception.
-    pub fn raised_as(class: &str, message: impl Into<String>) -> Stop {
+    pub(crate) fn raised_as(class: &str, message: impl Into<String>) -> Stop {
         Stop::new(Reason::Raised(Exception { class: class.to_owned(), message: message.into() }))
     }
 
@@ -66,7 +66,7 @@ impl Stop {
     }
 
     /// The same at a node, unless it has one already.
-    pub fn at(mut self, graph: &Graph, node: Node) -> Stop {
+    pub(crate) fn at(mut self, graph: &Graph, node: Node) -> Stop {
         if self.node.is_none() {
             self.node = Some(printed(graph, node));
             self.source = graph.origin_location(node).map(|at| String::from_utf8_lossy(at).into_owned());
@@ -75,7 +75,7 @@ impl Stop {
     }
 
     /// The same for the exception of a future that a node waits for.
-    pub fn waited_for(self, graph: &Graph, node: Node) -> Stop {
+    pub(crate) fn waited_for(self, graph: &Graph, node: Node) -> Stop {
         Stop { waited: Some(printed(graph, node)), ..self }
     }
 

@@ -143,13 +143,13 @@ impl Layer<'_> {
 }
 
 /// The shape of a value, if its type declares all of it.
-pub fn declared_shape(graph: &Graph, value: Value) -> Option<Dims> {
+pub(crate) fn declared_shape(graph: &Graph, value: Value) -> Option<Dims> {
     let sizes = graph.ty(value).as_tensor()?.sizes.as_ref()?;
     sizes.iter().map(|dim| if let Dim::Known(n) = dim { Some(*n) } else { None }).collect()
 }
 
 /// The type that a guard requires of a value: a specialised graph runs on nothing else.
-pub fn guarded_type(graph: &Graph, value: Value) -> Option<Type> {
+pub(crate) fn guarded_type(graph: &Graph, value: Value) -> Option<Type> {
     let guarded = |u| {
         let (node, index) = (graph.user(u), graph.operand_index(u));
         let output = match graph.kind(node) {
@@ -173,7 +173,7 @@ fn listed_type(graph: &Graph, guard: Node, index: usize) -> Option<Type> {
 
 /// Shapes for operands of a node with which it may run. `is_free` tells which values may change;
 /// `message` is the exception of the node, if any.
-pub fn proposals(
+pub(crate) fn proposals(
     graph: &Graph,
     node: Node,
     shapes: &BTreeMap<Value, Dims>,
@@ -458,7 +458,7 @@ fn origin_of_part(graph: &Graph, mut value: Value) -> (Value, bool) {
 
 /// The value from which this one is made without access to elements, and whether two dimensions are
 /// swapped on the way.
-pub fn origin(graph: &Graph, mut value: Value) -> (Value, bool) {
+pub(crate) fn origin(graph: &Graph, mut value: Value) -> (Value, bool) {
     let mut swapped = false;
     while let Some(node) = graph.definer(value).filter(|&node| graph.num_inputs(node) > 0) {
         match graph.kind(node).as_str() {

@@ -13,7 +13,7 @@ use crate::types::TypeKind;
 
 /// The properties of a value that its uses imply.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Hint {
+pub(crate) struct Hint {
     /// Its rank.
     pub rank: Option<usize>,
     dtype: Option<DType>,
@@ -56,7 +56,7 @@ fn is_probability(kind: &str, formal: &str) -> bool {
 const MOST_FOLLOWED: usize = 64;
 
 /// The properties that uses imply, including uses of results that preserve the property.
-pub fn hint(graph: &Graph, value: Value) -> Hint {
+pub(crate) fn hint(graph: &Graph, value: Value) -> Hint {
     let mut hint = uses_say(graph, value);
     let (mut work, mut followed) = (handed_on(graph, value), 0);
     while let Some((value, rank, dtype)) = work.pop() {
@@ -158,7 +158,7 @@ fn formals_at(graph: &Graph, node: Node, index: usize) -> Vec<&'static str> {
 }
 
 /// A sketch with the properties implied by uses.
-pub fn hinted(mut sketch: Sketch, hint: Hint) -> Sketch {
+pub(crate) fn hinted(mut sketch: Sketch, hint: Hint) -> Sketch {
     if matches!(sketch, Sketch::Float) && hint.probability {
         return Sketch::Probability;
     }

@@ -74,7 +74,7 @@ type OwnComments = (u32, Option<Box<[u8]>>, Option<Box<[u8]>>);
 
 /// A template that a graph is built from.
 #[derive(Debug)]
-pub struct Blueprint {
+pub(crate) struct Blueprint {
     graph: Graph,
     sources: Sources,
     /// Rows of nodes, and the nodes whose comments they take.
@@ -98,7 +98,7 @@ pub struct Blueprint {
 impl Blueprint {
     /// A blueprint of `graph`, which must be as the parser leaves it: rows in printed order, none
     /// erased. `None` if the sources do not fit it.
-    pub fn new(mut graph: Graph, sources: Sources) -> Option<Blueprint> {
+    pub(crate) fn new(mut graph: Graph, sources: Sources) -> Option<Blueprint> {
         let survey = Survey::of(&graph);
         let fits = survey.nodes.len() == sources.nodes.len()
             && survey.values.len() == sources.values.len()
@@ -136,18 +136,8 @@ impl Blueprint {
         })
     }
 
-    /// The result, without the parts taken from another graph.
-    pub fn graph(&self) -> &Graph {
-        &self.graph
-    }
-
-    /// The parts taken from another graph.
-    pub fn sources(&self) -> &Sources {
-        &self.sources
-    }
-
     /// Whether a graph with this survey has the required nodes and values.
-    pub fn fits(&self, survey: &Survey) -> bool {
+    pub(crate) fn fits(&self, survey: &Survey) -> bool {
         survey.nodes.len() == self.sources.num_nodes as usize && survey.values.len() == self.sources.num_values as usize
     }
 }
@@ -225,7 +215,7 @@ impl Graph {
     ///
     /// # Panics
     /// When the blueprint does not fit the survey, see [`Blueprint::fits`].
-    pub fn rebuild(&mut self, blueprint: &Blueprint, survey: &Survey) {
+    pub(crate) fn rebuild(&mut self, blueprint: &Blueprint, survey: &Survey) {
         assert!(blueprint.fits(survey), "a blueprint fits graphs of one shape only");
         let template = &blueprint.graph;
         let values = self.assembled_values(blueprint, survey);

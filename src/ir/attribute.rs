@@ -149,7 +149,7 @@ fn prints_exactly(ty: Type) -> bool {
 
 impl Float {
     /// Bitwise the same number; every NaN is the same, 0 and -0 are not.
-    pub fn same(self, other: Float) -> bool {
+    pub(crate) fn same(self, other: Float) -> bool {
         self.value.to_bits() == other.value.to_bits() || (self.value.is_nan() && other.value.is_nan())
     }
 }

@@ -242,7 +242,7 @@ impl Graph {
     }
 
     /// Marks a node as having attributes although the list is empty: `^f[]()(%x)`.
-    pub fn set_empty_attributes(&mut self, node: Node) {
+    pub(crate) fn set_empty_attributes(&mut self, node: Node) {
         if self.nodes[node].attributes != 0 {
             return;
         }
@@ -252,7 +252,7 @@ impl Graph {
     }
 
     /// Whether square brackets are printed.
-    pub fn has_attribute_list(&self, node: Node) -> bool {
+    pub(crate) fn has_attribute_list(&self, node: Node) -> bool {
         self.nodes[node].attributes != 0
     }
 
@@ -403,7 +403,7 @@ impl Graph {
     }
 
     /// Adds a param that may have no type.
-    pub fn add_param_if_typed(&mut self, block: Block, ty: Option<Type>) -> Value {
+    pub(crate) fn add_param_if_typed(&mut self, block: Block, ty: Option<Type>) -> Value {
         self.add_output_if_typed(self.param_node(block), ty)
     }
 
@@ -472,14 +472,14 @@ impl Graph {
     }
 
     /// Reserves space for `n` more nodes with as many values and twice as many operands.
-    pub fn reserve(&mut self, n: usize) {
+    pub(crate) fn reserve(&mut self, n: usize) {
         self.nodes.reserve(n);
         self.values.reserve(n);
         self.uses.reserve(2 * n);
     }
 
     /// Frees memory that growth reserved.
-    pub fn shrink_to_fit(&mut self) {
+    pub(crate) fn shrink_to_fit(&mut self) {
         self.nodes.shrink_to_fit();
         self.values.shrink_to_fit();
         self.uses.shrink_to_fit();

@@ -461,7 +461,7 @@ impl Graph {
     }
 
     /// The number of blocks that enclose a block.
-    pub fn block_depth(&self, block: Block) -> u32 {
+    pub(crate) fn block_depth(&self, block: Block) -> u32 {
         self.blocks[block].depth
     }
 
@@ -502,7 +502,7 @@ impl Graph {
     }
 
     /// Bounds for side tables: one more than the greatest index.
-    pub fn num_values(&self) -> usize {
+    pub(crate) fn num_values(&self) -> usize {
         self.values.len()
     }
 

@@ -41,7 +41,7 @@ pub enum NameEdit<V = Value> {
 
 impl<V> NameEdit<V> {
     /// The edit with its values mapped; `None` if one is not mapped.
-    pub fn try_map<W>(self, mut to: impl FnMut(V) -> Option<W>) -> Option<NameEdit<W>> {
+    pub(crate) fn try_map<W>(self, mut to: impl FnMut(V) -> Option<W>) -> Option<NameEdit<W>> {
         Some(match self {
             NameEdit::Fresh(v) => NameEdit::Fresh(to(v)?),
             NameEdit::Literal(v, name) => NameEdit::Literal(to(v)?, name),
@@ -60,7 +60,7 @@ impl<V> NameEdit<V> {
 
 /// The comments after a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Comment {
+pub(crate) enum Comment {
     /// The source location.
     Location,
     /// The scope.
@@ -69,7 +69,7 @@ pub enum Comment {
 
 /// The recorded edits.
 #[derive(Debug, Default)]
-pub struct Journal {
+pub(crate) struct Journal {
     /// Edits of names, in order.
     pub names: Vec<NameEdit>,
     /// The copied comments: kind, source node and target node.
@@ -102,17 +102,17 @@ impl Journaling {
 
 impl Graph {
     /// Starts recording edits of names and comments.
-    pub fn keep_journal(&mut self) {
+    pub(crate) fn keep_journal(&mut self) {
         self.journal.0 = Some(Box::default());
     }
 
     /// The edits since [`Graph::keep_journal`]; `None` if it was never called for this graph.
-    pub fn take_journal(&mut self) -> Option<Journal> {
+    pub(crate) fn take_journal(&mut self) -> Option<Journal> {
         self.journal.0.take().map(|journal| *journal)
     }
 
     /// Whether the journal says that a node was given a section.
-    pub fn noted_section(&self) -> bool {
+    pub(crate) fn noted_section(&self) -> bool {
         self.journal.0.as_ref().is_some_and(|journal| journal.made_section)
     }
 

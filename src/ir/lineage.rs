@@ -32,7 +32,7 @@ pub struct Iteration {
 }
 
 /// Iterations of different loops.
-pub type Iterations = SmallVec<[Iteration; 2]>;
+pub(crate) type Iterations = SmallVec<[Iteration; 2]>;
 
 /// The key of the draws of a random node: the node of the file that it descends from, and the
 /// iterations of the loops of the file that it was copied for. Together with the iterations of the
@@ -66,7 +66,7 @@ impl Default for LoopIterations {
 
 impl Graph {
     /// Records nodes made from here to [`Graph::end_rewrite`] as made by `rule` out of `sources`.
-    pub fn begin_rewrite(&mut self, rule: Symbol, sources: &[Node]) -> Option<Lineage> {
+    pub(crate) fn begin_rewrite(&mut self, rule: Symbol, sources: &[Node]) -> Option<Lineage> {
         let outer = self.current_rewrite;
         let row = LineageRow { rule, sources: sources.into(), iteration: None };
         self.current_rewrite = Some(self.lineages.push(row));
@@ -94,7 +94,7 @@ impl Graph {
     }
 
     /// The rule and the nodes that made `node`; `None` for a node of the file.
-    pub fn origin(&self, node: Node) -> Option<(Symbol, &[Node])> {
+    pub(crate) fn origin(&self, node: Node) -> Option<(Symbol, &[Node])> {
         let row = &self.lineages[self.nodes[node].lineage?];
         Some((row.rule, &row.sources))
     }

@@ -18,7 +18,7 @@ pub struct Survey {
 
 impl Survey {
     /// Surveys a graph. Linear in nodes and values.
-    pub fn of(graph: &Graph) -> Survey {
+    pub(crate) fn of(graph: &Graph) -> Survey {
         let mut survey = Survey::default();
         let mut blocks: Vec<(Option<Node>, usize)> = Vec::new();
         survey.enter(graph, graph.root(), &mut blocks);
@@ -65,7 +65,7 @@ impl Survey {
     }
 
     /// The place of each value.
-    pub fn places(&self) -> impl Fn(Value) -> Option<u32> + use<> {
+    pub(crate) fn places(&self) -> impl Fn(Value) -> Option<u32> + use<> {
         let bound = self.values.iter().map(|value| value.index() + 1).max().unwrap_or(0);
         let mut places = vec![None; bound];
         for (place, value) in self.values.iter().enumerate() {

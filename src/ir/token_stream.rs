@@ -207,7 +207,7 @@ impl GraphWords {
     }
 
     /// Encodes the attribute list.
-    pub fn attributes(&mut self, graph: &Graph, node: Node) {
+    pub(crate) fn attributes(&mut self, graph: &Graph, node: Node) {
         let attributes = graph.attributes(node);
         if let [(name, Attribute::Int(n))] = attributes {
             // Most are of this kind, whose words are written at once.
@@ -347,7 +347,7 @@ fn hash(words: &[u32]) -> u128 {
 }
 
 /// 128 bits of hash of a text, the same in every process.
-pub fn hash_of_bytes(text: &[u8]) -> u128 {
+pub(crate) fn hash_of_bytes(text: &[u8]) -> u128 {
     let word = |part: &[u8]| {
         let mut word = [0; 4];
         word[..part.len()].copy_from_slice(part);

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 /// The environment variables that are read, in this order. The second is PyTorch's own name since
 /// 1.3.
-pub const VARIABLES: [&str; 2] = ["JIT_LOG_LEVEL", "PYTORCH_JIT_LOG_LEVEL"];
+pub(crate) const VARIABLES: [&str; 2] = ["JIT_LOG_LEVEL", "PYTORCH_JIT_LOG_LEVEL"];
 
 /// The flag that takes precedence over the variables.
 pub const FLAG: &str = "--log";
@@ -24,7 +24,7 @@ pub enum Verbosity {
 
 impl Verbosity {
     /// The word in the prefix of a message of this level, as in `[UPDATE fuser.rs:044]`.
-    pub fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             Verbosity::Dump => "DUMP",
             Verbosity::Update => "UPDATE",
@@ -78,12 +78,12 @@ impl Spec {
     }
 
     /// The level of the file with this stem, `None` when it is disabled.
-    pub fn verbosity(&self, stem: &str) -> Option<Verbosity> {
+    pub(crate) fn verbosity(&self, stem: &str) -> Option<Verbosity> {
         self.entries.iter().find(|(name, _)| name == stem).map(|(_, verbosity)| *verbosity)
     }
 
     /// The most verbose level of any file.
-    pub fn loudest(&self) -> Option<Verbosity> {
+    pub(crate) fn loudest(&self) -> Option<Verbosity> {
         self.entries.iter().map(|(_, verbosity)| *verbosity).max()
     }
 }

@@ -23,16 +23,16 @@ use crate::types::era::Era;
 use std::cmp::Ordering;
 
 /// The schemas that PyTorch 1.3.1 registers.
-pub const LIST_1_3: &str = include_str!("schemas-1.3.txt");
+pub(crate) const LIST_1_3: &str = include_str!("schemas-1.3.txt");
 /// The schemas that PyTorch 2.15.0 registers.
 pub const LIST_2: &str = include_str!("schemas-2.txt");
 /// Schemas of operators in graphs that no PyTorch registers.
-pub const LIST_PRIM: &str = include_str!("schemas-prim.txt");
+pub(crate) const LIST_PRIM: &str = include_str!("schemas-prim.txt");
 /// Schemas that neither of the two registers and a version between them does.
-pub const LIST_BETWEEN: &str = include_str!("schemas-between.txt");
+pub(crate) const LIST_BETWEEN: &str = include_str!("schemas-between.txt");
 
 /// The list of an era.
-pub fn list(era: Era) -> &'static str {
+pub(crate) fn list(era: Era) -> &'static str {
     match era {
         Era::V1_3 => LIST_1_3,
         Era::V2 => LIST_2,
@@ -45,7 +45,7 @@ pub fn schemas(list: &'static str, kind: Symbol) -> Vec<Schema> {
 }
 
 /// The lines of a list that declare `name`.
-pub fn lines<'n>(list: &'static str, name: &'n str) -> impl Iterator<Item = &'static str> + 'n {
+pub(crate) fn lines<'n>(list: &'static str, name: &'n str) -> impl Iterator<Item = &'static str> + 'n {
     let start = lower_bound(list, name);
     list[start..].lines().take_while(move |line| key(line) == name)
 }

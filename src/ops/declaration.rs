@@ -32,7 +32,7 @@ type Result<T> = std::result::Result<T, SchemaError>;
 
 /// Parses a schema. The text lives as long as the process because names and defaults are slices of
 /// it.
-pub fn parse(text: &'static str) -> Result<Schema> {
+pub(crate) fn parse(text: &'static str) -> Result<Schema> {
     let mut reader = Reader { text, at: 0 };
     let name = reader.until(|c| c == '(');
     let cut = name.find("::").map_or(0, |n| n + 2);

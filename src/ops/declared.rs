@@ -89,7 +89,7 @@ impl Declared {
     }
 
     /// The names of the operators.
-    pub fn kinds(&self) -> Vec<Symbol> {
+    pub(crate) fn kinds(&self) -> Vec<Symbol> {
         let mut kinds: Vec<Symbol> = self.schemas.iter().map(|schema| schema.kind).collect();
         kinds.sort();
         kinds.dedup();
@@ -97,7 +97,7 @@ impl Declared {
     }
 
     /// The schemas of one operator.
-    pub fn schemas_of(&self, kind: Symbol) -> impl Iterator<Item = Schema> + use<> {
+    pub(crate) fn schemas_of(&self, kind: Symbol) -> impl Iterator<Item = Schema> + use<> {
         let mut schemas = self.schemas.clone();
         schemas.retain(|schema| schema.kind == kind);
         schemas.into_iter()

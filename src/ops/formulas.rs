@@ -218,7 +218,7 @@ pub fn formulas(kind: Symbol) -> &'static [&'static Formula] {
 }
 
 /// The texts of all formulas.
-pub fn texts() -> impl Iterator<Item = &'static str> {
+pub(crate) fn texts() -> impl Iterator<Item = &'static str> {
     let all = rows().flat_map(|row| row.formulas()).flat_map(|row| [row.float, row.integer, row.boolean]);
     all.filter(|text| !text.is_empty())
 }

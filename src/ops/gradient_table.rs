@@ -40,7 +40,7 @@ use rustc_hash::FxHashMap;
 use std::sync::{LazyLock, OnceLock};
 
 /// The first word of the head of a function.
-pub const FUNCTION: &str = "def ";
+pub(crate) const FUNCTION: &str = "def ";
 
 /// The functions that formulas call.
 const TABLE: &str = concat!(
@@ -180,7 +180,7 @@ struct Table {
 }
 
 /// The row of an overload, where PyTorch has a formula for it in that release.
-pub fn gradient_row(release: Release, schema: &Schema) -> Option<&'static GradientRow> {
+pub(crate) fn gradient_row(release: Release, schema: &Schema) -> Option<&'static GradientRow> {
     find(schema, |row| row.eras.contains(&release.era()) && row.releases.covers(release) && row.is_plain())
 }
 

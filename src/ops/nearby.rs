@@ -7,18 +7,18 @@ use crate::types::era::Era;
 use std::collections::BTreeSet;
 
 /// Whether any known release has this operator, or it is the name of a section.
-pub fn is_known(kind: Symbol) -> bool {
+pub(crate) fn is_known(kind: Symbol) -> bool {
     Era::ALL.iter().any(|&era| operator(era, kind).is_known() || names_section(era, kind))
 }
 
 /// Whether a kind belongs to PyTorch's own namespaces, where no library registers operators.
-pub fn is_pytorchs(kind: Symbol) -> bool {
+pub(crate) fn is_pytorchs(kind: Symbol) -> bool {
     ["aten::", "prim::"].iter().any(|space| kind.as_str().starts_with(space))
 }
 
 /// The operators with names at edit distance one, `aten::real` or `aten::relu` for `aten::realu`,
 /// as a readable list; those of `era` are searched first.
-pub fn suggestion(era: Era, kind: Symbol) -> Option<String> {
+pub(crate) fn suggestion(era: Era, kind: Symbol) -> Option<String> {
     /// The maximal number of suggestions.
     const SUGGESTED: usize = 3;
     let name = kind.as_str();

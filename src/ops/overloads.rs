@@ -81,10 +81,10 @@ impl fmt::Display for Mismatch {
 
 /// The cost of a conversion. An exact match costs nothing, a type with lost information the most.
 mod cost {
-    pub const SUBTYPE: u32 = 1;
-    pub const VARIABLE: u32 = 2;
-    pub const ANY: u32 = 4;
-    pub const LENIENT: u32 = 1000;
+    pub(crate) const SUBTYPE: u32 = 1;
+    pub(crate) const VARIABLE: u32 = 2;
+    pub(crate) const ANY: u32 = 4;
+    pub(crate) const LENIENT: u32 = 1000;
 }
 
 impl Operator {

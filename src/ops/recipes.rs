@@ -47,22 +47,22 @@ pub enum ReduceOp {
 
 impl ReduceOp {
     /// Whether it is an argmax or argmin.
-    pub fn is_arg_reduction(self) -> bool {
+    pub(crate) fn is_arg_reduction(self) -> bool {
         matches!(self, PlaceOfLargest | PlaceOfSmallest)
     }
 
     /// Whether it selects one of the elements, so that there must be at least one.
-    pub fn picks(self) -> bool {
+    pub(crate) fn picks(self) -> bool {
         self.is_arg_reduction() || matches!(self, Largest | Smallest)
     }
 
     /// Whether it selects the largest.
-    pub fn prefers_larger(self) -> bool {
+    pub(crate) fn prefers_larger(self) -> bool {
         matches!(self, Largest | PlaceOfLargest)
     }
 
     /// Whether it is a mean of squared differences from the mean.
-    pub fn varies(self) -> bool {
+    pub(crate) fn varies(self) -> bool {
         matches!(self, Variance | Deviation)
     }
 }
@@ -135,7 +135,7 @@ pub struct Recipe {
 }
 
 /// The letters of operands in expressions.
-pub const LETTERS: &[(char, &str)] = &[
+pub(crate) const LETTERS: &[(char, &str)] = &[
     ('x', "self"),
     ('x', "input"),
     ('w', "weight"),
@@ -147,7 +147,7 @@ pub const LETTERS: &[(char, &str)] = &[
 ];
 
 /// Tensors that may be absent in a recipe.
-pub const OPTIONAL: &[&str] = &["weight", "bias", "running_mean", "running_var"];
+pub(crate) const OPTIONAL: &[&str] = &["weight", "bias", "running_mean", "running_var"];
 
 impl Recipe {
     pub(super) const fn wide(self, wide: &'static str) -> Recipe {
@@ -159,19 +159,19 @@ impl Recipe {
     }
 
     /// The letters of the results, in the order of the schema.
-    pub fn results(&self) -> impl Iterator<Item = char> + '_ {
+    pub(crate) fn results(&self) -> impl Iterator<Item = char> + '_ {
         let last = self.lines.last().filter(|_| self.gives.is_empty()).map(|line| line.0);
         self.gives.chars().chain(last)
     }
 
     /// Whether a result is a column reduction.
-    pub fn is_beside(&self, result: usize) -> bool {
+    pub(crate) fn is_beside(&self, result: usize) -> bool {
         let letter = self.results().nth(result);
         self.lines.iter().any(|line| Some(line.0) == letter && line.1 == Beside)
     }
 
     /// Whether it contains an argmax or argmin.
-    pub fn finds_indices(&self) -> bool {
+    pub(crate) fn finds_indices(&self) -> bool {
         self.lines.iter().any(|line| matches!(line.1, Whole(reduce) if reduce.is_arg_reduction()))
     }
 }
@@ -244,7 +244,7 @@ pub(super) const OF_SCALED: &[Line] = &[NORMAL, Line('k', Each, "g * w"), CENTRE
 pub(super) const OF_PLAIN: &[Line] = &[NORMAL, Line('k', Each, "g"), CENTRE, SLOPE, OF_INPUT, OF_WEIGHT, OF_BIAS];
 
 /// The texts of all lines.
-pub fn texts() -> impl Iterator<Item = &'static str> {
+pub(crate) fn texts() -> impl Iterator<Item = &'static str> {
     super::rows::rows().flat_map(|row| row.recipes()).flat_map(|recipe| recipe.lines).map(|line| line.2)
 }
 
@@ -264,7 +264,7 @@ static BY_KIND: LazyLock<FxHashMap<Results, Vec<&'static Recipe>>> = LazyLock::n
 
 /// The recipes of an overload, to be tried in order. Empty if it reduces two tensors, or takes the
 /// number of rows instead of their sizes.
-pub fn recipes(schema: &Schema) -> &'static [&'static Recipe] {
+pub(crate) fn recipes(schema: &Schema) -> &'static [&'static Recipe] {
     let reduces_one = schema.returns.iter().all(|result| result.ty.is_tensor())
         && schema.formal("other").is_none()
         && schema.formal("N").is_none()

@@ -55,7 +55,7 @@ pub enum Does {
 
 impl Does {
     /// A description that continues `it …`.
-    pub fn text(self) -> &'static str {
+    pub(crate) fn text(self) -> &'static str {
         match self {
             Does::Raises => "raises",
             Does::RaisesUntyped => "raises without a dtype",
@@ -82,7 +82,7 @@ pub struct ReleaseRow {
 
 /// Element types of the tensors and numbers among the operands of a call.
 #[derive(Clone, Debug, Default)]
-pub struct OperandTypes {
+pub(crate) struct OperandTypes {
     /// The types of tensors, including elements of lists, in order.
     pub tensors: Vec<DType>,
     /// Whether a number is floating point; none if that is unknown.
@@ -178,7 +178,7 @@ const fn before(kinds: &'static str, operands: Operands, until: (u32, u32), does
 
 impl ReleaseRow {
     /// Whether it applies in a release.
-    pub fn covers(&self, release: Release) -> bool {
+    pub(crate) fn covers(&self, release: Release) -> bool {
         let release = release.max(FIRST);
         self.from <= release && self.until.is_none_or(|until| release < until)
     }
@@ -191,7 +191,7 @@ impl ReleaseRow {
 
 impl Operands {
     /// Whether operands have such types; unknown types may match.
-    pub fn hold(self, types: &OperandTypes) -> bool {
+    pub(crate) fn hold(self, types: &OperandTypes) -> bool {
         let OperandTypes { tensors, float_number } = types;
         let integral = |dtype: &DType| dtype.is_integral();
         let all = |f: &dyn Fn(&DType) -> bool| !tensors.is_empty() && tensors.iter().all(f);
@@ -213,7 +213,7 @@ impl Operands {
 }
 
 /// The rows of a kind.
-pub fn release_rows(kind: Symbol) -> &'static [&'static ReleaseRow] {
+pub(crate) fn release_rows(kind: Symbol) -> &'static [&'static ReleaseRow] {
     static ALL: LazyLock<FxHashMap<Symbol, Vec<&'static ReleaseRow>>> = LazyLock::new(|| {
         let mut all: FxHashMap<Symbol, Vec<&'static ReleaseRow>> = FxHashMap::default();
         for row in RELEASE_ROWS {
@@ -228,14 +228,14 @@ pub fn release_rows(kind: Symbol) -> &'static [&'static ReleaseRow] {
 
 /// The behaviour of a release that determines the element type of a result on operands of these
 /// types.
-pub fn element_type_rule(kind: Symbol, types: &OperandTypes, release: Release) -> Option<Does> {
+pub(crate) fn element_type_rule(kind: Symbol, types: &OperandTypes, release: Release) -> Option<Does> {
     let decides = |row: &&&ReleaseRow| !matches!(row.does, Does::Computes(_));
     let mut rows = release_rows(kind).iter().filter(decides);
     rows.find(|row| row.covers(release) && row.operands.hold(types)).map(|row| row.does)
 }
 
 /// The rows by which releases of a range differ on operands of these types.
-pub fn differences<'a>(
+pub(crate) fn differences<'a>(
     kind: Symbol,
     types: &'a OperandTypes,
     oldest: Release,

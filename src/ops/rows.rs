@@ -69,7 +69,7 @@ use super::rules::Rule;
 use super::shape_rules::ShapeRow;
 use crate::symbol::Symbol;
 use crate::tensor::DType;
-pub use checking::{FIELDS, complaints, without};
+pub use checking::{complaints, without};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::LazyLock;
 
@@ -256,7 +256,7 @@ const fn sized(name: &'static str, rows: &'static [Row]) -> Family {
 }
 
 /// All rows, by family.
-pub const FAMILIES: &[Family] = &[
+pub(crate) const FAMILIES: &[Family] = &[
     bounded("arithmetic", arithmetic_rows::ROWS),
     bounded("bits and integers", bit_rows::ROWS),
     bounded("bounds", bound_rows::ROWS),
@@ -325,7 +325,7 @@ impl Row {
     }
 
     /// Its recipes, to be tried in order.
-    pub fn recipes(&self) -> &'static [Recipe] {
+    pub(crate) fn recipes(&self) -> &'static [Recipe] {
         match self.computation {
             Has(Computation::Recipes(all) | Computation::Both(_, all)) => all,
             _ => &[],
@@ -333,7 +333,7 @@ impl Row {
     }
 
     /// Whether its operand at this position should be a tensor of integers.
-    pub fn takes_integers(&self, index: usize) -> bool {
+    pub(crate) fn takes_integers(&self, index: usize) -> bool {
         self.drawn().first().is_some_and(|pattern| pattern.chars().nth(index) == Some('w'))
     }
 

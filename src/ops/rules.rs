@@ -36,7 +36,7 @@ pub enum Effect {
 
 impl Effect {
     /// Whether a node with this effect is never removed and never reordered with another such node.
-    pub fn is_side_effect(self) -> bool {
+    pub(crate) fn is_side_effect(self) -> bool {
         !matches!(self, Effect::None | Effect::Write)
     }
 }
@@ -113,7 +113,7 @@ pub enum AliasRule {
 
 impl AliasRule {
     /// Whether it implies writes that no schema shows.
-    pub fn writes(self) -> bool {
+    pub(crate) fn writes(self) -> bool {
         use AliasRule::*;
         matches!(self, Conservative | Wait | SetAttr | BatchNorm { .. })
     }
@@ -143,7 +143,7 @@ pub enum Structure {
 
 impl Structure {
     /// The number of blocks.
-    pub fn blocks(self) -> usize {
+    pub(crate) fn blocks(self) -> usize {
         match self {
             Structure::None => 0,
             Structure::If | Structure::With => 2,
@@ -250,7 +250,7 @@ impl Default for Rule {
 }
 
 /// The rule of an operator of which its schema says everything.
-pub const DECLARED: Rule = Rule {
+pub(crate) const DECLARED: Rule = Rule {
     effect: Effect::None,
     nondeterminism: None,
     alias: AliasRule::Schema,
@@ -347,11 +347,12 @@ impl Rule {
 }
 
 /// The row of an unknown operator.
-pub const UNKNOWN: Rule = DECLARED.effect(Effect::Unknown).alias(AliasRule::Conservative).is(Nondeterminism::Always);
+pub(crate) const UNKNOWN: Rule =
+    DECLARED.effect(Effect::Unknown).alias(AliasRule::Conservative).is(Nondeterminism::Always);
 
 /// The table.
 #[rustfmt::skip]
-pub const RULES: &[(&[&str], Rule)] = &{
+pub(crate) const RULES: &[(&[&str], Rule)] = &{
     use AliasRule as A;
     use Effect::*;
     use Nondeterminism::{Always, Deterministic, Undefined};
@@ -516,7 +517,7 @@ const NOT_RANDOM: &[&str] = &["backward", "nll", "cell", "setup", "weight"];
 /// `aten::normal(float, float, int[])` is taken for a constant). A generator among the formals, a
 /// training flag, or the name is better evidence: a name counts by its parts, `aten::randn_like`
 /// but not `aten::normalize`, and not if it is a gradient, which is given the mask.
-pub fn nondeterminism(schema: &Schema) -> Nondeterminism {
+pub(crate) fn nondeterminism(schema: &Schema) -> Nondeterminism {
     let parts = || schema.kind.short().split('_');
     let gradient = parts().next_back() == Some("grad");
     let named =

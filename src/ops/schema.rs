@@ -58,16 +58,16 @@ pub struct Alias {
 }
 
 /// The name of the set of everything reachable from outside.
-pub const WILDCARD: &str = "*";
+pub(crate) const WILDCARD: &str = "*";
 
 impl Alias {
     /// Whether it joins everything reachable from outside, before or after.
-    pub fn is_wildcard(&self) -> bool {
+    pub(crate) fn is_wildcard(&self) -> bool {
         self.before.iter().chain(self.after.iter().flatten()).any(|set| *set == WILDCARD)
     }
 
     /// The sets after the operator ran.
-    pub fn result(&self) -> &[&'static str] {
+    pub(crate) fn result(&self) -> &[&'static str] {
         self.after.as_deref().unwrap_or(&self.before)
     }
 }

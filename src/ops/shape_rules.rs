@@ -386,7 +386,7 @@ pub enum Part {
 
 /// The properties that PyTorch reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reported {
+pub(crate) struct Reported {
     /// If all properties of all tensor operands are known.
     pub complete: Part,
     /// If only element type and rank are.
@@ -441,17 +441,17 @@ pub enum When {
 
 impl ShapeRow {
     /// The same with other sizes.
-    pub fn with_shape(self, shape: Shape) -> ShapeRow {
+    pub(crate) fn with_shape(self, shape: Shape) -> ShapeRow {
         ShapeRow { shape, ..self }
     }
 
     /// The formal of the overloads that it is for.
-    pub fn formal(&self) -> Option<&'static str> {
+    pub(crate) fn formal(&self) -> Option<&'static str> {
         self.formal
     }
 
     /// The properties that PyTorch reports for an overload.
-    pub fn reported(&self, era: Era, schema: &Schema) -> Reported {
+    pub(crate) fn reported(&self, era: Era, schema: &Schema) -> Reported {
         let alone = schema.formals.iter().filter(|formal| formal.ty.is_tensor()).count() == 1;
         match era {
             _ if alone && self.reported_alone.is_some() => self.reported_alone.unwrap_or(self.reported),
@@ -481,7 +481,7 @@ impl ShapeRow {
     }
 
     /// The overload's own name of a formal that the rule reads.
-    pub fn spelling<'a>(&self, formal: &'a str) -> &'a str {
+    pub(crate) fn spelling<'a>(&self, formal: &'a str) -> &'a str {
         self.spelt.iter().find(|(usual, _)| *usual == formal).map_or(formal, |(_, own)| own)
     }
 

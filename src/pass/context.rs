@@ -60,7 +60,7 @@ pub struct Session {
 
 impl Session {
     /// Whether the deadline has passed.
-    pub fn is_late(&self) -> bool {
+    pub(crate) fn is_late(&self) -> bool {
         self.deadline.is_some_and(|end| Instant::now() > end)
     }
 }

@@ -13,7 +13,7 @@ pub struct Gate {
 }
 
 /// The name that matches every rule: `*=1-5`.
-pub const EVERY: &str = "*";
+pub(crate) const EVERY: &str = "*";
 
 /// One `rule=1-5:9`. A rule is named with or without its pass.
 #[derive(Clone, Debug)]
@@ -51,7 +51,7 @@ impl Gate {
     }
 
     /// Whether nothing is gated.
-    pub fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         self.counters.is_empty()
     }
 

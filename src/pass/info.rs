@@ -54,7 +54,7 @@ impl PassInfo {
     }
 
     /// Whether `name` is one of its names.
-    pub fn is_called(&self, name: &str) -> bool {
+    pub(crate) fn is_called(&self, name: &str) -> bool {
         let same = |a: &str| a.len() == name.len() && a.bytes().zip(name.bytes()).all(|(a, b)| fold(a) == fold(b));
         same(self.name) || same(self.stem()) || self.aliases.iter().any(|alias| same(alias))
     }
@@ -65,7 +65,7 @@ impl PassInfo {
     }
 
     /// The option of this name.
-    pub fn option(&self, name: &str) -> Option<&'static PassOption> {
+    pub(crate) fn option(&self, name: &str) -> Option<&'static PassOption> {
         self.options.iter().find(|option| option.name.bytes().map(fold).eq(name.bytes().map(fold)))
     }
 }
@@ -95,12 +95,12 @@ impl Registry {
     }
 
     /// The pipeline named `name`, without the `@`.
-    pub fn pipeline(&self, name: &str) -> Option<&'static NamedPipeline> {
+    pub(crate) fn pipeline(&self, name: &str) -> Option<&'static NamedPipeline> {
         self.pipelines.iter().find(|pipeline| pipeline.name == name)
     }
 
     /// The names that `JIT_LOG_LEVEL` accepts: stems with the names of their pass.
-    pub fn log_names(&self) -> Vec<(&'static str, Vec<&'static str>)> {
+    pub(crate) fn log_names(&self) -> Vec<(&'static str, Vec<&'static str>)> {
         self.passes.iter().map(|pass| (pass.stem(), pass.names().collect())).collect()
     }
 

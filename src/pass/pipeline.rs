@@ -86,7 +86,7 @@ pub const GRAPH_FILE: &str = "GRAPH.ir";
 pub const JSON_FILE: &str = "FILE.json";
 
 /// Reads a file: its path, and [`GRAPH_FILE`] or [`JSON_FILE`].
-pub type ReadFile<'a, E> = dyn FnMut(&str, &'static str) -> std::result::Result<Vec<u8>, E> + 'a;
+pub(crate) type ReadFile<'a, E> = dyn FnMut(&str, &'static str) -> std::result::Result<Vec<u8>, E> + 'a;
 
 /// The default maximum number of rounds of a `fixpoint`.
 const DEFAULT_ROUNDS: u64 = 8;

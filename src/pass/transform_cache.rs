@@ -93,7 +93,7 @@ struct Entry {
 }
 
 /// Runs the passes over a graph.
-pub type RunPasses<'a> = &'a mut dyn FnMut(&mut Graph) -> Result<(), RunError>;
+pub(crate) type RunPasses<'a> = &'a mut dyn FnMut(&mut Graph) -> Result<(), RunError>;
 
 impl TransformCache {
     /// An empty cache for the results of `pipeline`. All other inputs of passes, such as gates and

@@ -25,7 +25,7 @@ const ALIGNED: usize = 1 << 26;
 
 /// Partners among the nodes and values of two graphs.
 #[derive(Debug, Default)]
-pub struct Pairing {
+pub(crate) struct Pairing {
     after: FxHashMap<Node, Node>,
     before: FxHashMap<Node, Node>,
     values: FxHashMap<Value, Value>,
@@ -35,7 +35,7 @@ pub struct Pairing {
 
 impl Pairing {
     /// Pairs two graphs.
-    pub fn new(before: &Graph, after: &Graph) -> Pairing {
+    pub(crate) fn new(before: &Graph, after: &Graph) -> Pairing {
         let mut pairing = Pairing::default();
         pairing.block(before, before.root(), after, after.root());
         for sight in [Sight::EXACT, Sight::COMPUTATION, Sight { types: false, order: false }] {
@@ -47,17 +47,17 @@ impl Pairing {
     }
 
     /// The partner of a node of the first graph.
-    pub fn after(&self, node: Node) -> Option<Node> {
+    pub(crate) fn after(&self, node: Node) -> Option<Node> {
         self.after.get(&node).copied()
     }
 
     /// The partner of a node of the second graph.
-    pub fn before(&self, node: Node) -> Option<Node> {
+    pub(crate) fn before(&self, node: Node) -> Option<Node> {
         self.before.get(&node).copied()
     }
 
     /// The partner of a value of the first graph.
-    pub fn value_after(&self, value: Value) -> Option<Value> {
+    pub(crate) fn value_after(&self, value: Value) -> Option<Value> {
         self.values.get(&value).copied()
     }
 

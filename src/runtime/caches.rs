@@ -13,7 +13,7 @@ const USUAL: usize = 32 << 20;
 const SHARE: usize = 16 << 20;
 
 /// Bytes of the largest cache, or of the share that our cores may count on.
-pub fn largest_cache() -> usize {
+pub(crate) fn largest_cache() -> usize {
     static LARGEST: LazyLock<usize> = LazyLock::new(|| {
         let said = largest(Path::new("/sys/devices/system/cpu/cpu0/cache")).unwrap_or(USUAL);
         said.min(SHARE * std::thread::available_parallelism().map_or(1, NonZero::get))

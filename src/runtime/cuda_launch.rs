@@ -32,7 +32,7 @@ const MANY_BLOCKS: i64 = 1 << 20;
 
 /// A kernel of a GPU.
 #[derive(Debug)]
-pub struct DeviceKernel {
+pub(crate) struct DeviceKernel {
     pub(super) module: Rc<Module>,
     pub(super) functions: Functions<Function>,
     /// Those of a split reduction.

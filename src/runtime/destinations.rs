@@ -13,7 +13,7 @@ const POISON: u8 = 0xff;
 
 /// The memory of a result.
 #[derive(Debug)]
-pub struct Destination {
+pub(crate) struct Destination {
     buffer: Buffer,
     /// Canary elements on each side.
     guard: usize,
@@ -23,7 +23,7 @@ pub struct Destination {
 
 impl Destination {
     /// Memory for a number of elements, with canaries if it is guarded.
-    pub fn new(dtype: DType, elements: usize, guarded: bool) -> Destination {
+    pub(crate) fn new(dtype: DType, elements: usize, guarded: bool) -> Destination {
         if !guarded {
             let (buffer, known) = Buffer::placed(dtype, elements);
             return Destination { buffer, guard: 0, known };
@@ -34,7 +34,7 @@ impl Destination {
     }
 
     /// The address of the first element.
-    pub fn first(&mut self) -> usize {
+    pub(crate) fn first(&mut self) -> usize {
         let at = self.known.start;
         with_elements!(&mut self.buffer, elements => elements[at..].as_mut_ptr().expose_provenance())
     }
@@ -71,7 +71,7 @@ impl Destination {
     ///
     /// # Panics
     /// If a canary was overwritten.
-    pub fn tensor(self, dtype: DType, laid: &(Dims, Dims), device: Device) -> Result<Tensor, String> {
+    pub(crate) fn tensor(self, dtype: DType, laid: &(Dims, Dims), device: Device) -> Result<Tensor, String> {
         if self.guard == 0 {
             return Ok(Tensor::placed(self.buffer, self.known, dtype, laid.clone()).on(device));
         }
@@ -108,7 +108,7 @@ fn bits(buffer: &Buffer, from: usize, n: usize) -> Vec<u64> {
 /// The accumulators of a column reduction: doubles for each share of a launch, so that no two
 /// threads add to the same one. They are added up at the end.
 #[derive(Debug)]
-pub struct Totals {
+pub(crate) struct Totals {
     /// The index of its result.
     pub tensor: usize,
     /// Its access.
@@ -119,22 +119,22 @@ pub struct Totals {
 
 impl Totals {
     /// Accumulators for a number of elements and a number of shares.
-    pub fn new(tensor: usize, access: usize, elements: usize, shares: usize, guarded: bool) -> Totals {
+    pub(crate) fn new(tensor: usize, access: usize, elements: usize, shares: usize, guarded: bool) -> Totals {
         Totals { tensor, access, memory: Destination::new(DType::Double, elements * shares, guarded), elements }
     }
 
     /// Sets all to zero.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.doubles().fill(0.0);
     }
 
     /// The address of those of the first share.
-    pub fn first(&mut self) -> usize {
+    pub(crate) fn first(&mut self) -> usize {
         self.memory.first()
     }
 
     /// The distance in bytes between those of a share and those of the next.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.elements * size_of::<f64>()
     }
 
@@ -155,7 +155,7 @@ impl Totals {
     ///
     /// # Panics
     /// If a canary of guarded accumulators was overwritten.
-    pub fn add_up(&mut self, result: &mut Destination) {
+    pub(crate) fn add_up(&mut self, result: &mut Destination) {
         self.memory.check();
         let n = self.elements;
         let (sums, others) = self.doubles().split_at_mut(n);

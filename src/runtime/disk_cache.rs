@@ -16,7 +16,7 @@ const MOST_BYTES: u64 = 256 << 20;
 
 /// A hash of 32 hex digits, practically free of collisions. It may differ between builds of jitopt,
 /// which is a miss.
-pub fn digest(bytes: &[u8]) -> String {
+pub(crate) fn digest(bytes: &[u8]) -> String {
     let half = |salt: u64| {
         let mut hasher = std::hash::DefaultHasher::new();
         (salt, bytes).hash(&mut hasher);
@@ -27,7 +27,7 @@ pub fn digest(bytes: &[u8]) -> String {
 
 /// The folder where units are kept, if any.
 #[derive(Debug)]
-pub struct DiskCache {
+pub(crate) struct DiskCache {
     folder: Option<PathBuf>,
     /// Why nothing is kept, though a folder was given.
     trouble: Option<String>,
@@ -35,7 +35,7 @@ pub struct DiskCache {
 
 /// A private folder that is removed when this value is dropped.
 #[derive(Debug)]
-pub struct PrivateFolder(pub PathBuf);
+pub(crate) struct PrivateFolder(pub PathBuf);
 
 impl Drop for PrivateFolder {
     fn drop(&mut self) {
@@ -46,7 +46,7 @@ impl Drop for PrivateFolder {
 impl DiskCache {
     /// Keeps units in a folder, which is created. Without one, or where others may write to it,
     /// nothing is kept.
-    pub fn new(folder: Option<&Path>) -> DiskCache {
+    pub(crate) fn new(folder: Option<&Path>) -> DiskCache {
         let usable = |folder: &Path| {
             if folder.is_file() {
                 return Err("it is a file".to_owned());
@@ -72,20 +72,15 @@ impl DiskCache {
     }
 
     /// The folder that was given, and why nothing is kept in it.
-    pub fn trouble(&self) -> Option<&str> {
+    pub(crate) fn trouble(&self) -> Option<&str> {
         self.trouble.as_deref()
-    }
-
-    /// Whether anything is kept.
-    pub fn keeps(&self) -> bool {
-        self.folder.is_some()
     }
 
     /// A new folder that no other user can read or write.
     ///
     /// # Errors
     /// If none can be created.
-    pub fn private_folder(&self) -> io::Result<PrivateFolder> {
+    pub(crate) fn private_folder(&self) -> io::Result<PrivateFolder> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let base = self.folder.clone().unwrap_or_else(std::env::temp_dir);
         loop {
@@ -100,7 +95,7 @@ impl DiskCache {
     }
 
     /// The library of a unit that the same compiler compiled before.
-    pub fn library(&self, source: &str, compiler: &str) -> Option<PathBuf> {
+    pub(crate) fn library(&self, source: &str, compiler: &str) -> Option<PathBuf> {
         let (library, note) = self.places(source, compiler)?;
         let trusted = [&library, &note].into_iter().all(|path| is_ours(path));
         let bytes = fs::read(&library).ok().filter(|_| trusted)?;
@@ -108,7 +103,7 @@ impl DiskCache {
     }
 
     /// Keeps a library and returns its path in the cache.
-    pub fn keep(&self, source: &str, compiler: &str, made: &Path) -> Option<PathBuf> {
+    pub(crate) fn keep(&self, source: &str, compiler: &str, made: &Path) -> Option<PathBuf> {
         let (library, note) = self.places(source, compiler)?;
         let bytes = fs::read(made).ok()?;
         let beside = self.private_folder().ok()?;
@@ -132,14 +127,14 @@ impl DiskCache {
     }
 
     /// The stored answer to a question.
-    pub fn verdict(&self, question: &str) -> Option<String> {
+    pub(crate) fn verdict(&self, question: &str) -> Option<String> {
         let path = self.verdict_place(question)?;
         let text = fs::read_to_string(&path).ok().filter(|_| is_ours(&path))?;
         text.strip_prefix(question)?.strip_prefix("\n--\n").map(str::to_owned)
     }
 
     /// Stores an answer.
-    pub fn remember_verdict(&self, question: &str, answer: &str) {
+    pub(crate) fn remember_verdict(&self, question: &str, answer: &str) {
         if let (Some(place), Ok(beside)) = (self.verdict_place(question), self.private_folder()) {
             // A failure only means that it is determined again.
             let _ = self.put(&beside.0, format!("{question}\n--\n{answer}").as_bytes(), &place);
@@ -263,6 +258,6 @@ mod tests {
         restrict(&library, 0o600).expect("it is ours");
         assert!(cache.library("source", "compiler").is_some());
         restrict(&folder.0.join("kept"), 0o777).expect("it is ours");
-        assert!(!DiskCache::new(Some(&folder.0.join("kept"))).keeps());
+        assert!(!DiskCache::new(Some(&folder.0.join("kept"))).folder.is_some());
     }
 }

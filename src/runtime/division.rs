@@ -32,13 +32,13 @@ const TRIES: usize = 4;
 pub type Known = (Argument, Option<View>);
 
 /// The results of a section on its operands, if one kernel can run it.
-pub type Fits<'a> = dyn Fn(&Graph, &[Known]) -> Option<Vec<Known>> + 'a;
+pub(crate) type Fits<'a> = dyn Fn(&Graph, &[Known]) -> Option<Vec<Known>> + 'a;
 
 /// The pieces of a section whose operands are known, in execution order. `fits` returns the results
 /// of a piece, if a kernel can run it.
 ///
 /// `None` where one of the nodes alone has no kernel, or where there would be one piece.
-pub fn divide(section: &Graph, operands: &[Known], fits: &Fits<'_>) -> Option<Vec<Excerpt>> {
+pub(crate) fn divide(section: &Graph, operands: &[Known], fits: &Fits<'_>) -> Option<Vec<Excerpt>> {
     let root = section.root();
     let known: FxHashMap<Value, Known> = section.params(root).zip(operands.iter().cloned()).collect();
     let nodes: Vec<Node> = section.nodes(root).filter(|&node| !goes_along(section, node)).collect();

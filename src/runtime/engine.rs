@@ -42,12 +42,12 @@ impl Engine {
     }
 
     /// Its name on the command line.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         self.row().1
     }
 
     /// What kernels are made for.
-    pub fn target(self) -> &'static Target {
+    pub(crate) fn target(self) -> &'static Target {
         self.row().2
     }
 
@@ -62,7 +62,7 @@ impl Engine {
     }
 
     /// Whether a compiler is needed.
-    pub fn compiles(self) -> bool {
+    pub(crate) fn compiles(self) -> bool {
         self != Engine::Nests
     }
 

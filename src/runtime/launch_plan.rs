@@ -88,7 +88,7 @@ pub struct Plan {
 impl Plan {
     /// A plan for a number of threads. Whether it streams follows from its size if that is not
     /// given.
-    pub fn new(
+    pub(crate) fn new(
         kernel: Rc<Kernel>,
         geometry: Geometry,
         compiled: Rc<Compiled>,
@@ -123,7 +123,7 @@ pub struct Plans(FxHashMap<u64, Vec<(Vec<Known>, Way)>>);
 
 impl Plans {
     /// The kept plan for such operands.
-    pub fn find(&mut self, section: u64, operands: &[IValue]) -> Option<Way> {
+    pub(crate) fn find(&mut self, section: u64, operands: &[IValue]) -> Option<Way> {
         let known_ways = self.0.get_mut(&section)?;
         let at = known_ways.iter().rposition(|(specification, _)| meets(specification, operands))?;
         known_ways[at..].rotate_left(1);
@@ -131,7 +131,7 @@ impl Plans {
     }
 
     /// Keeps a plan for such operands.
-    pub fn keep(&mut self, section: u64, operands: &[IValue], way: Way) {
+    pub(crate) fn keep(&mut self, section: u64, operands: &[IValue], way: Way) {
         let known_ways = self.0.entry(section).or_default();
         if known_ways.len() == MOST_PLANS {
             known_ways.remove(0);
@@ -141,7 +141,7 @@ impl Plans {
 }
 
 /// The known properties of an operand before a run.
-pub fn known(value: &IValue) -> Known {
+pub(crate) fn known(value: &IValue) -> Known {
     (argument(value), value.tensor().map(View::of))
 }
 
@@ -169,12 +169,12 @@ fn argument(value: &IValue) -> Argument {
 
 /// Bytes that a launch has to load and store; each is counted once, however often a broadcast
 /// operand or a row is read.
-pub fn touched(kernel: &Kernel, geometry: &Geometry) -> usize {
+pub(crate) fn touched(kernel: &Kernel, geometry: &Geometry) -> usize {
     (0..kernel.accesses()).map(|access| geometry.elements(access) * kernel.dtype_of(access).size()).sum()
 }
 
 /// The number of threads that a launch is worth, up to a maximum.
-pub fn threads_worth(kernel: &Kernel, geometry: &Geometry, most: usize) -> usize {
+pub(crate) fn threads_worth(kernel: &Kernel, geometry: &Geometry, most: usize) -> usize {
     let work = touched(kernel, geometry) * OF_A_BYTE + geometry.points * kernel.operations * OF_AN_OPERATION;
     (work / WORTH_A_THREAD).max(1).min(most)
 }

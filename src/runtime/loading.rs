@@ -49,7 +49,7 @@ pub struct Part {
 
 /// A loaded unit.
 #[derive(Debug)]
-pub struct Loaded {
+pub(crate) struct Loaded {
     library: Library,
 }
 
@@ -120,7 +120,7 @@ impl Loaded {
     ///
     /// # Errors
     /// The message of the loader.
-    pub fn open(path: &Path) -> Result<Loaded, String> {
+    pub(crate) fn open(path: &Path) -> Result<Loaded, String> {
         // SAFETY: opening a library runs its initialisers. This one was compiled from our source,
         // which has none, or comes from the cache, which accepts only files that this user wrote.
         let library = unsafe { Library::new(path) };
@@ -131,7 +131,7 @@ impl Loaded {
     ///
     /// # Errors
     /// The message of the loader.
-    pub fn kernel(&self, name: &str) -> Result<Function, String> {
+    pub(crate) fn kernel(&self, name: &str) -> Result<Function, String> {
         // SAFETY: the source of the library defines the name as a function with exactly these
         // parameters.
         let entry = unsafe { self.library.get::<Entry>(name.as_bytes()) };
@@ -153,7 +153,7 @@ impl Loaded {
     ///
     /// # Errors
     /// The wrong result.
-    pub fn answers(&self) -> Result<(), String> {
+    pub(crate) fn answers(&self) -> Result<(), String> {
         // SAFETY: the unit is `toolchain::PROBE`, a function without parameters that returns an
         // int.
         let answer = unsafe { self.library.get::<unsafe extern "C" fn() -> i32>(b"jo_probe").map(|probe| probe()) };
@@ -177,7 +177,7 @@ impl Function {
     /// must be the address of as many places for each part of each row as
     /// [`crate::codegen::loop_structure::LaunchPhases`] gives, and no two calls of a phase may be
     /// for the same part.
-    pub unsafe fn run(self, arguments: &Arguments<'_>, begin: i64, end: i64) {
+    pub(crate) unsafe fn run(self, arguments: &Arguments<'_>, begin: i64, end: i64) {
         let rank = arguments.shape.len();
         debug_assert!(arguments.strides.len() <= rank * arguments.data.len());
         let data: smallvec::SmallVec<[*mut u8; 16]> =

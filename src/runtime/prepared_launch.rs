@@ -34,7 +34,7 @@ impl Prepared {
     /// Allocates memory for the results, with canaries if it is guarded. Threads of an emulated
     /// device are scheduled as the seed determines. The operands must match
     /// the plan's specification.
-    pub fn new(plan: Rc<Plan>, operands: Vec<IValue>, (guarded, seed): (bool, u32)) -> Prepared {
+    pub(crate) fn new(plan: Rc<Plan>, operands: Vec<IValue>, (guarded, seed): (bool, u32)) -> Prepared {
         let (kernel, geometry) = (&plan.kernel, &plan.geometry);
         // A device has its own memory, which nothing else writes to.
         let guarded = guarded && !matches!(plan.compiled.code, Code::Device(_));
@@ -213,7 +213,7 @@ impl Prepared {
     ///
     /// # Errors
     /// If they cannot be made tensors.
-    pub fn results(self) -> Result<Outs, String> {
+    pub(crate) fn results(self) -> Result<Outs, String> {
         let Plan { kernel, geometry, .. } = &*self.plan;
         let tensors = || self.operands.iter().filter_map(IValue::tensor);
         let device = tensors().find(|tensor| tensor.rank() > 0).or_else(|| tensors().next()).map(Tensor::device);

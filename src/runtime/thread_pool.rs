@@ -27,7 +27,7 @@ const GLANCES: usize = 16;
 /// # Panics
 ///
 /// If `work` does.
-pub fn share_out(threads: usize, shares: usize, work: impl Fn(usize) + Send + Sync + 'static) {
+pub(crate) fn share_out(threads: usize, shares: usize, work: impl Fn(usize) + Send + Sync + 'static) {
     let threads = threads.min(shares);
     let job = Arc::new(Job {
         work: Box::new(work),
@@ -156,7 +156,7 @@ fn spin<T>(mut look: impl FnMut() -> Option<T>, threads: usize) -> T {
 }
 
 /// The number of threads that can run at the same time.
-pub fn processors() -> usize {
+pub(crate) fn processors() -> usize {
     static KNOWN: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
     *KNOWN.get_or_init(|| thread::available_parallelism().map_or(1, usize::from))
 }

@@ -98,7 +98,7 @@ const PROBE: &str = "int jo_probe(void) { return 42; }\n";
 ///
 /// # Errors
 /// The message of each of them.
-pub fn find(
+pub(crate) fn find(
     (asked_for, cc): (Option<&str>, Option<&str>),
     scalar: bool,
     cache: &DiskCache,
@@ -198,7 +198,7 @@ fn processor() -> String {
 
 impl Compiler {
     /// Distinguishes its output from that of other compilers, flags and processors.
-    pub fn identity(&self) -> &str {
+    pub(crate) fn identity(&self) -> &str {
         &self.identity
     }
 
@@ -211,7 +211,7 @@ impl Compiler {
     ///
     /// # Errors
     /// The exit status and output of the compiler; that the deadline has passed.
-    pub fn compile(&self, source: &str, folder: &Path, deadline: Option<Instant>) -> Result<PathBuf, String> {
+    pub(crate) fn compile(&self, source: &str, folder: &Path, deadline: Option<Instant>) -> Result<PathBuf, String> {
         let (unit, library) = (folder.join("unit.c"), folder.join("unit.so"));
         std::fs::write(&unit, source).map_err(|error| format!("cannot write a unit: {error}"))?;
         let mut command = Command::new(&self.program[0]);

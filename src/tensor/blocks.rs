@@ -11,7 +11,7 @@ use super::strided::Tensor;
 use smallvec::SmallVec;
 
 /// The number of elements in a block: a few blocks fit the first level of cache.
-pub const BLOCK: usize = 512;
+pub(crate) const BLOCK: usize = 512;
 
 /// One dimension of a traversal.
 #[derive(Clone, Copy, Debug)]
@@ -31,12 +31,12 @@ pub struct Reader {
 
 impl Reader {
     /// A reader at the first element.
-    pub fn new(tensor: &Tensor) -> Reader {
+    pub(crate) fn new(tensor: &Tensor) -> Reader {
         Reader::over(tensor.shape(), tensor.strides(), tensor.offset())
     }
 
     /// A reader at the first of the elements with these strides.
-    pub fn over(shape: &[i64], strides: &[i64], offset: usize) -> Reader {
+    pub(crate) fn over(shape: &[i64], strides: &[i64], offset: usize) -> Reader {
         let mut axes: SmallVec<[Axis; 6]> = SmallVec::new();
         for (&size, &stride) in shape.iter().zip(strides) {
             let (size, stride) = (size.max(0) as usize, stride as isize);
@@ -55,7 +55,7 @@ impl Reader {
     }
 
     /// Fills a slice with the next elements.
-    pub fn fill<W: Wide>(&mut self, buffer: &Buffer, block: &mut [W]) {
+    pub(crate) fn fill<W: Wide>(&mut self, buffer: &Buffer, block: &mut [W]) {
         with_elements!(buffer, elements => self.runs(block.len(), |at, from, stride, n| {
             load_run(&mut block[at..at + n], elements, from, stride);
         }));
@@ -158,7 +158,7 @@ pub struct Types {
 
 impl Types {
     /// Operands and result of one type.
-    pub fn same(dtype: DType, precision: Precision) -> Types {
+    pub(crate) fn same(dtype: DType, precision: Precision) -> Types {
         Types { common: dtype, out: dtype, precision }
     }
 }
@@ -167,7 +167,7 @@ impl Types {
 /// in the first.
 ///
 /// The result has no gaps in memory, and its dimensions are in PyTorch's order.
-pub fn map<W: Wide>(inputs: &[&Tensor], types: Types, f: &mut dyn FnMut(&mut [Vec<W>])) -> Result<Tensor> {
+pub(crate) fn map<W: Wide>(inputs: &[&Tensor], types: Types, f: &mut dyn FnMut(&mut [Vec<W>])) -> Result<Tensor> {
     let shape = layout::broadcast_all(inputs.iter().map(|tensor| tensor.shape()))?;
     let strides: SmallVec<[Dims; 4]> =
         inputs.iter().map(|tensor| layout::expanded(tensor.shape(), tensor.strides(), &shape)).collect();
@@ -217,7 +217,7 @@ fn store_run<W: Wide, T: Narrow>(block: &[W], slots: &mut [T]) {
 }
 
 /// Computes elementwise with one operand.
-pub fn map1<W: Wide>(x: &Tensor, types: Types, f: impl Fn(W) -> W) -> Result<Tensor> {
+pub(crate) fn map1<W: Wide>(x: &Tensor, types: Types, f: impl Fn(W) -> W) -> Result<Tensor> {
     map(&[x], types, &mut |blocks: &mut [Vec<W>]| {
         for x in &mut blocks[0] {
             *x = f(*x);
@@ -226,7 +226,7 @@ pub fn map1<W: Wide>(x: &Tensor, types: Types, f: impl Fn(W) -> W) -> Result<Ten
 }
 
 /// Computes elementwise with two operands.
-pub fn map2<W: Wide>(x: &Tensor, y: &Tensor, types: Types, f: impl Fn(W, W) -> W) -> Result<Tensor> {
+pub(crate) fn map2<W: Wide>(x: &Tensor, y: &Tensor, types: Types, f: impl Fn(W, W) -> W) -> Result<Tensor> {
     map(&[x, y], types, &mut |blocks: &mut [Vec<W>]| {
         let (first, rest) = blocks.split_at_mut(1);
         for (x, y) in first[0].iter_mut().zip(&rest[0]) {
@@ -236,7 +236,7 @@ pub fn map2<W: Wide>(x: &Tensor, y: &Tensor, types: Types, f: impl Fn(W, W) -> W
 }
 
 /// Computes elementwise with three operands.
-pub fn map3<W: Wide>(operands: [&Tensor; 3], types: Types, f: impl Fn(W, W, W) -> W) -> Result<Tensor> {
+pub(crate) fn map3<W: Wide>(operands: [&Tensor; 3], types: Types, f: impl Fn(W, W, W) -> W) -> Result<Tensor> {
     map(&operands, types, &mut |blocks: &mut [Vec<W>]| {
         let (first, rest) = blocks.split_at_mut(1);
         for ((x, y), z) in first[0].iter_mut().zip(&rest[0]).zip(&rest[1]) {
@@ -260,7 +260,7 @@ pub struct Rows<W> {
 
 impl<W: Wide> Rows<W> {
     /// Reads a tensor with `dims` innermost.
-    pub fn along(tensor: &Tensor, dims: &[usize]) -> Rows<W> {
+    pub(crate) fn along(tensor: &Tensor, dims: &[usize]) -> Rows<W> {
         let outer: Vec<usize> = (0..tensor.rank()).filter(|i| !dims.contains(i)).collect();
         let order: Vec<usize> = outer.iter().chain(dims).copied().filter(|&i| i < tensor.rank()).collect();
         let len = dims.iter().map(|&i| tensor.size(i) as usize).product();
@@ -270,12 +270,12 @@ impl<W: Wide> Rows<W> {
     }
 
     /// The rows.
-    pub fn iter(&self) -> impl Iterator<Item = &[W]> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &[W]> {
         (0..self.count).map(|i| &self.elements[i * self.len..(i + 1) * self.len])
     }
 
     /// The rows, writable.
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut [W]> {
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut [W]> {
         let (len, count) = (self.len, self.count);
         let mut rest = &mut self.elements[..];
         (0..count).map(move |_| {

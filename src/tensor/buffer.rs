@@ -24,7 +24,7 @@ macro_rules! buffers {
 
         impl Buffer {
             /// `n` zeros.
-            pub fn zeros(dtype: DType, n: usize) -> Buffer {
+            pub(crate) fn zeros(dtype: DType, n: usize) -> Buffer {
                 match dtype {
                     $(DType::$name => Buffer::$name(vec![Default::default(); n]),)*
                     _ => panic!("tensors of {} are refused before this", dtype.name()),
@@ -37,7 +37,7 @@ macro_rules! buffers {
             }
 
             /// The size of an element in bytes.
-            pub fn element_size(&self) -> usize {
+            pub(crate) fn element_size(&self) -> usize {
                 match self { $(Buffer::$name(_) => size_of::<$element>(),)* }
             }
 
@@ -106,7 +106,7 @@ impl Buffer {
     /// the elements in the buffer. Large vectors otherwise all begin at the same offset of a page,
     /// in the middle of a line: the gradient of an LSTM cell, which reads thirteen at once, took
     /// twice as long with them. Small buffers are not aligned.
-    pub fn placed(dtype: DType, elements: usize) -> (Buffer, Range<usize>) {
+    pub(crate) fn placed(dtype: DType, elements: usize) -> (Buffer, Range<usize>) {
         let size = dtype.size();
         if elements * size < WORTH_PLACING {
             return (Buffer::zeros(dtype, elements), 0..elements);
@@ -117,11 +117,6 @@ impl Buffer {
         let place = (PLACED.get() * SHIFT) % PAGE;
         let first = (place + PAGE - begin % PAGE) % PAGE / size;
         (buffer, first..first + elements)
-    }
-
-    /// Whether there are no elements.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 }
 
@@ -161,14 +156,14 @@ impl<T: Bytes> Bytes for Complex<T> {
 
 impl Buffer {
     /// The bytes of some elements, least significant byte first.
-    pub fn bytes(&self, range: Range<usize>) -> Vec<u8> {
+    pub(crate) fn bytes(&self, range: Range<usize>) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(range.len() * self.element_size());
         with_elements!(self, elements => elements[range].iter().for_each(|&element| element.push(&mut bytes)));
         bytes
     }
 
     /// Stores bytes as elements, starting at one of them, as many as the bytes fill.
-    pub fn set_bytes(&mut self, first: usize, bytes: &[u8]) {
+    pub(crate) fn set_bytes(&mut self, first: usize, bytes: &[u8]) {
         let size = self.element_size();
         with_elements!(self, elements => {
             for (element, bytes) in elements[first..].iter_mut().zip(bytes.chunks_exact(size)) {
@@ -232,7 +227,7 @@ pub trait Narrow: Copy + 'static {
 
 /// x86's conversion of a floating point number to a 64-bit integer: a number out of range becomes
 /// the smallest integer.
-pub fn cut(x: f64) -> i64 {
+pub(crate) fn cut(x: f64) -> i64 {
     if (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&x) { x as i64 } else { i64::MIN }
 }
 

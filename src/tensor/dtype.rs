@@ -64,7 +64,7 @@ impl DType {
     }
 
     /// Whether it is a 16-bit floating point type, whose arithmetic is done in single precision.
-    pub fn is_short_float(self) -> bool {
+    pub(crate) fn is_short_float(self) -> bool {
         matches!(self, DType::Half | DType::BFloat16)
     }
 
@@ -96,7 +96,7 @@ impl DType {
     }
 
     /// The complex type with parts of this type, and the type itself when it is complex.
-    pub fn to_complex(self) -> DType {
+    pub(crate) fn to_complex(self) -> DType {
         match self {
             DType::Double | DType::ComplexDouble => DType::ComplexDouble,
             _ => DType::ComplexFloat,
@@ -153,7 +153,7 @@ impl DType {
     }
 
     /// The largest number of a floating point type; infinite for others.
-    pub fn largest(self) -> f64 {
+    pub(crate) fn largest(self) -> f64 {
         match self {
             DType::Half => half::f16::MAX.to_f64(),
             DType::BFloat16 => half::bf16::MAX.to_f64(),
@@ -165,7 +165,7 @@ impl DType {
 
     /// Whether a number is in the range of a floating point type, after rounding: it is not larger
     /// than the largest one, or it is infinite.
-    pub fn holds_float(self, number: super::Scalar) -> bool {
+    pub(crate) fn holds_float(self, number: super::Scalar) -> bool {
         !number.real().is_finite() || number.real().abs() <= self.largest()
     }
 

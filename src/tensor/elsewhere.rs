@@ -7,7 +7,7 @@ use std::fmt::Debug;
 use std::rc::Rc;
 
 /// Memory of a device with the elements that programs see of a [`super::storage::Storage`].
-pub trait Elsewhere: Debug {
+pub(crate) trait Elsewhere: Debug {
     /// Copies it to main memory, from an element on. A failure leaves the elements as they are; the
     /// device keeps it.
     fn fetch(&self, into: &mut Buffer, from: usize);

@@ -108,7 +108,7 @@ macro_rules! ring {
 ring!(f64 C128);
 
 /// Adds a product to `c`, whose rows are contiguous.
-pub fn naive<W: Ring>(a: &[W], a_at: Matrix, b: &[W], b_at: Matrix, c: &mut [W]) {
+pub(crate) fn naive<W: Ring>(a: &[W], a_at: Matrix, b: &[W], b_at: Matrix, c: &mut [W]) {
     for (i, row) in c.chunks_exact_mut(b_at.cols.max(1)).enumerate().take(a_at.rows) {
         for k in 0..a_at.cols {
             let factor = a[a_at.at(i, k)];
@@ -246,7 +246,7 @@ impl<'a, T: Real> Product<'a, T> {
     }
 
     /// The product for other threads, which borrows nothing.
-    pub fn shared(&self) -> Shared<T> {
+    pub(crate) fn shared(&self) -> Shared<T> {
         Shared(self.placed)
     }
 }
@@ -265,7 +265,7 @@ impl<T: Real> Shared<T> {
     ///
     /// # Safety
     /// The operands of the product are still borrowed, and no other thread computes this part.
-    pub unsafe fn compute(&self, part: usize, parts: usize) {
+    pub(crate) unsafe fn compute(&self, part: usize, parts: usize) {
         T::with_tiles(|tiles, scratch| {
             let (rows, columns) = self.0.part(part, parts, tiles);
             // SAFETY: `Product::new` asserted that factors and result are inside their slices, and

@@ -36,21 +36,21 @@ impl std::error::Error for TensorError {}
 pub type Result<T> = std::result::Result<T, TensorError>;
 
 /// Refuses with a message.
-pub fn refuse<T>(message: impl Into<String>) -> Result<T> {
+pub(crate) fn refuse<T>(message: impl Into<String>) -> Result<T> {
     Err(TensorError(message.into(), Fault::Other))
 }
 
 /// The number of elements of a shape.
-pub fn numel(shape: &[i64]) -> usize {
+pub(crate) fn numel(shape: &[i64]) -> usize {
     shape.iter().fold(1, |n: i64, &size| n.saturating_mul(size)).max(0) as usize
 }
 
 /// The maximal number of elements of a tensor, 1 GiB of doubles: larger ones are refused before
 /// memory is allocated. Operators work on several copies of their operands in doubles.
-pub const MAX_ELEMENTS: i64 = 1 << 27;
+pub(crate) const MAX_ELEMENTS: i64 = 1 << 27;
 
 /// The maximal size of all tensors together, in bytes.
-pub const MAX_BYTES: usize = 4 << 30;
+pub(crate) const MAX_BYTES: usize = 4 << 30;
 
 thread_local! {
     static LIMIT: Cell<i64> = const { Cell::new(MAX_ELEMENTS) };
@@ -83,7 +83,7 @@ pub fn checked(shape: &[i64]) -> Result<usize> {
 }
 
 /// The strides of a contiguous tensor.
-pub fn contiguous(shape: &[i64]) -> Dims {
+pub(crate) fn contiguous(shape: &[i64]) -> Dims {
     let mut strides: Dims = SmallVec::from_elem(1, shape.len());
     for i in (1..shape.len()).rev() {
         strides[i - 1] = strides[i] * shape[i].max(1);
@@ -93,7 +93,7 @@ pub fn contiguous(shape: &[i64]) -> Dims {
 
 /// Whether strides are contiguous; dimensions of size 1 do not matter, and tensors without elements
 /// are contiguous.
-pub fn is_contiguous(shape: &[i64], strides: &[i64]) -> bool {
+pub(crate) fn is_contiguous(shape: &[i64], strides: &[i64]) -> bool {
     let mut expected = 1;
     if shape.contains(&0) {
         return true;
@@ -118,7 +118,7 @@ fn from_innermost(shape: &[i64], strides: &[i64]) -> Vec<(i64, i64)> {
 }
 
 /// Whether the elements fill memory without gaps and without overlap, in any order of dimensions.
-pub fn is_dense(shape: &[i64], strides: &[i64]) -> bool {
+pub(crate) fn is_dense(shape: &[i64], strides: &[i64]) -> bool {
     let mut expected = 1;
     from_innermost(shape, strides).into_iter().all(|(stride, size)| {
         let found = stride == expected;
@@ -129,7 +129,7 @@ pub fn is_dense(shape: &[i64], strides: &[i64]) -> bool {
 
 /// Whether no two elements share an address; false also for interleaved dimensions, which are not
 /// analysed.
-pub fn is_apart(shape: &[i64], strides: &[i64]) -> bool {
+pub(crate) fn is_apart(shape: &[i64], strides: &[i64]) -> bool {
     let mut reach = 1;
     from_innermost(shape, strides).into_iter().all(|(stride, size)| {
         let is_apart = stride >= reach;
@@ -140,7 +140,7 @@ pub fn is_apart(shape: &[i64], strides: &[i64]) -> bool {
 
 /// The dimension with a number; negative numbers count from the end. A tensor without dimensions
 /// counts as having one.
-pub fn wrap(dim: i64, rank: usize) -> Result<usize> {
+pub(crate) fn wrap(dim: i64, rank: usize) -> Result<usize> {
     let n = rank.max(1) as i64;
     if (-n..n).contains(&dim) {
         return Ok(dim.rem_euclid(n) as usize);
@@ -150,7 +150,7 @@ pub fn wrap(dim: i64, rank: usize) -> Result<usize> {
 }
 
 /// Several dimensions, which must be distinct.
-pub fn wrap_all(dims: &[i64], rank: usize) -> Result<Vec<usize>> {
+pub(crate) fn wrap_all(dims: &[i64], rank: usize) -> Result<Vec<usize>> {
     let mut wrapped = Vec::new();
     for &dim in dims {
         let dim = wrap(dim, rank)?;
@@ -184,12 +184,12 @@ pub fn broadcast(a: &[i64], b: &[i64]) -> Result<Dims> {
 }
 
 /// The shape that all are broadcast to.
-pub fn broadcast_all<'a>(shapes: impl IntoIterator<Item = &'a [i64]>) -> Result<Dims> {
+pub(crate) fn broadcast_all<'a>(shapes: impl IntoIterator<Item = &'a [i64]>) -> Result<Dims> {
     shapes.into_iter().try_fold(Dims::new(), |all, shape| broadcast(&all, shape))
 }
 
 /// The strides of a tensor broadcast to a larger shape: 0 for broadcast dimensions.
-pub fn expanded(shape: &[i64], strides: &[i64], to: &[i64]) -> Dims {
+pub(crate) fn expanded(shape: &[i64], strides: &[i64], to: &[i64]) -> Dims {
     let missing = to.len() - shape.len();
     let stride = |i: usize| match i.checked_sub(missing) {
         Some(k) if shape[k] == to[i] => strides[k],
@@ -201,7 +201,7 @@ pub fn expanded(shape: &[i64], strides: &[i64], to: &[i64]) -> Dims {
 /// The order in which PyTorch's `TensorIterator` traverses operands, outermost dimension first, and
 /// therefore the order of dimensions in the memory of its result: that of the strides of the first
 /// operand that distinguishes two dimensions.
-pub fn iteration_order(shape: &[i64], strides: &[Dims]) -> Vec<usize> {
+pub(crate) fn iteration_order(shape: &[i64], strides: &[Dims]) -> Vec<usize> {
     // An insertion sort from the innermost dimension, as in PyTorch: comparisons may be undecided,
     // so that no other sort gives the same order.
     let mut order: Vec<usize> = (0..shape.len()).rev().collect();
@@ -238,7 +238,7 @@ pub fn iteration_order(shape: &[i64], strides: &[Dims]) -> Vec<usize> {
 }
 
 /// The contiguous strides for dimensions in this order in memory, outermost first.
-pub fn strides_in_order(shape: &[i64], order: &[usize]) -> Dims {
+pub(crate) fn strides_in_order(shape: &[i64], order: &[usize]) -> Dims {
     let mut strides: Dims = SmallVec::from_elem(1, shape.len());
     let mut next = 1;
     for &dim in order.iter().rev() {
@@ -251,7 +251,7 @@ pub fn strides_in_order(shape: &[i64], order: &[usize]) -> Dims {
 /// The strides of PyTorch's elementwise result of operands, each with its own shape and strides. If
 /// all have one shape and are contiguous, channels-last, or have equal strides without gaps,
 /// PyTorch takes a fast path; the difference shows in the strides of dimensions of size 1.
-pub fn traversal_strides(shape: &[i64], operands: &[(&[i64], &[i64])]) -> Dims {
+pub(crate) fn traversal_strides(shape: &[i64], operands: &[(&[i64], &[i64])]) -> Dims {
     let all = |has: &dyn Fn(&[i64]) -> bool| operands.iter().all(|(own, strides)| *own == shape && has(strides));
     if all(&|strides| is_contiguous(shape, strides)) {
         return contiguous(shape);
@@ -285,7 +285,7 @@ fn is_in_order(shape: &[i64], strides: &[i64], order: &[usize]) -> bool {
 /// The channels-last order of dimensions that strides suggest; `None` if they are contiguous or in
 /// any other order. Gaps do not matter. If sizes of 1 leave the order open, their strides, which
 /// have no other meaning, decide.
-pub fn suggested_order(shape: &[i64], strides: &[i64]) -> Option<&'static [usize]> {
+pub(crate) fn suggested_order(shape: &[i64], strides: &[i64]) -> Option<&'static [usize]> {
     let order = channels_last(5, shape)?;
     if strides[1] == 0 || shape.contains(&0) {
         return None;
@@ -303,7 +303,7 @@ pub fn suggested_order(shape: &[i64], strides: &[i64]) -> Option<&'static [usize
 
 /// The strides of a copy that keeps the order of dimensions in memory: unchanged if there are no
 /// gaps.
-pub fn kept_strides(shape: &[i64], strides: &[i64]) -> Dims {
+pub(crate) fn kept_strides(shape: &[i64], strides: &[i64]) -> Dims {
     match is_dense(shape, strides) {
         true => strides.into(),
         false => strides_in_order(shape, &iteration_order(shape, &[strides.into()])),
@@ -311,7 +311,7 @@ pub fn kept_strides(shape: &[i64], strides: &[i64]) -> Dims {
 }
 
 /// The strides of a view of the same memory with another shape, if one exists.
-pub fn viewed(shape: &[i64], strides: &[i64], to: &[i64]) -> Option<Dims> {
+pub(crate) fn viewed(shape: &[i64], strides: &[i64], to: &[i64]) -> Option<Dims> {
     if numel(shape) == 0 {
         return Some(if shape == to { strides.into() } else { contiguous(to) });
     }
@@ -344,7 +344,7 @@ pub fn viewed(shape: &[i64], strides: &[i64], to: &[i64]) -> Option<Dims> {
 }
 
 /// A shape with its `-1` replaced by the inferred size.
-pub fn inferred(shape: &[i64], elements: usize) -> Result<Dims> {
+pub(crate) fn inferred(shape: &[i64], elements: usize) -> Result<Dims> {
     let wrong = || refuse(format!("shape '{shape:?}' is invalid for input of size {elements}"));
     if let Some(bad) = shape.iter().find(|&&n| n < -1) {
         return refuse(format!("invalid shape dimension {bad}"));

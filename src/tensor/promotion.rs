@@ -30,12 +30,12 @@ pub fn join(a: DType, b: DType) -> DType {
 }
 
 /// The type of a plain number, given the default floating point type.
-pub fn of_scalar(scalar: Scalar, default: DType) -> DType {
+pub(crate) fn of_scalar(scalar: Scalar, default: DType) -> DType {
     of_number(scalar.kind(), default)
 }
 
 /// The type of a plain number of a kind, given the default floating point type.
-pub fn of_number(kind: Kind, default: DType) -> DType {
+pub(crate) fn of_number(kind: Kind, default: DType) -> DType {
     match kind {
         Kind::Bool => Bool,
         Kind::Int => Long,
@@ -46,7 +46,7 @@ pub fn of_number(kind: Kind, default: DType) -> DType {
 
 /// The operands seen so far.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Promotion {
+pub(crate) struct Promotion {
     dimensioned: Option<DType>,
     zero_dim: Option<DType>,
     number: Option<DType>,
@@ -54,7 +54,7 @@ pub struct Promotion {
 
 impl Promotion {
     /// Counts a tensor.
-    pub fn tensor(self, tensor: &Tensor) -> Promotion {
+    pub(crate) fn tensor(self, tensor: &Tensor) -> Promotion {
         match tensor.dtype().arithmetic().filter(|_| tensor.is_number()) {
             Some(kind) => self.number(kind),
             None => self.element(tensor.dtype(), tensor.rank() > 0),
@@ -62,26 +62,26 @@ impl Promotion {
     }
 
     /// Counts a tensor with this element type.
-    pub fn element(mut self, dtype: DType, has_dimensions: bool) -> Promotion {
+    pub(crate) fn element(mut self, dtype: DType, has_dimensions: bool) -> Promotion {
         let class = if has_dimensions { &mut self.dimensioned } else { &mut self.zero_dim };
         *class = Some(class.map_or(dtype, |seen| join(seen, dtype)));
         self
     }
 
     /// Counts a plain number.
-    pub fn scalar(self, scalar: Scalar) -> Promotion {
+    pub(crate) fn scalar(self, scalar: Scalar) -> Promotion {
         self.number(scalar.kind())
     }
 
     /// Counts a plain number of this kind.
-    pub fn number(mut self, kind: Kind) -> Promotion {
+    pub(crate) fn number(mut self, kind: Kind) -> Promotion {
         let dtype = of_number(kind, Float);
         self.number = Some(self.number.map_or(dtype, |seen| join(seen, dtype)));
         self
     }
 
     /// The type of the result.
-    pub fn result(self) -> DType {
+    pub(crate) fn result(self) -> DType {
         let kind = |dtype: Option<DType>| dtype.and_then(DType::arithmetic);
         let mut result = self.dimensioned;
         for lower in [self.zero_dim, self.number] {
@@ -105,7 +105,7 @@ fn raised(higher: DType, lower: DType) -> DType {
 }
 
 /// The type of the result of two tensors.
-pub fn result_type(a: &Tensor, b: &Tensor) -> DType {
+pub(crate) fn result_type(a: &Tensor, b: &Tensor) -> DType {
     Promotion::default().tensor(a).tensor(b).result()
 }
 
@@ -118,7 +118,7 @@ pub fn stands_for_number(dtype: DType) -> bool {
 
 /// The type of the result of a floating point operator: integers become the default floating point
 /// type.
-pub fn to_float_arithmetic(dtype: DType) -> DType {
+pub(crate) fn to_float_arithmetic(dtype: DType) -> DType {
     if dtype.is_integral() { Float } else { dtype }
 }
 

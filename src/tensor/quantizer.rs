@@ -48,7 +48,7 @@ impl fmt::Display for Quantizer {
 
 impl Quantizer {
     /// Scale and zero point if they are those of the whole tensor.
-    pub fn of_tensor(&self) -> Option<(f64, i64)> {
+    pub(crate) fn of_tensor(&self) -> Option<(f64, i64)> {
         if let Quantizer::Tensor { scale, zero } = self { Some((*scale, *zero)) } else { None }
     }
 
@@ -68,7 +68,7 @@ impl Quantizer {
     }
 
     /// Quantises numbers in logical order.
-    pub fn quantize(&self, numbers: &[f64], shape: &[i64], dtype: DType) -> Vec<i64> {
+    pub(crate) fn quantize(&self, numbers: &[f64], shape: &[i64], dtype: DType) -> Vec<i64> {
         let each = self.each(shape);
         let one = |(i, &x): (usize, &f64)| {
             let (scale, zero) = each(i);
@@ -84,7 +84,7 @@ impl Quantizer {
     }
 
     /// The numbers represented by integers in logical order.
-    pub fn dequantize(&self, integers: &[i64], shape: &[i64]) -> Vec<f64> {
+    pub(crate) fn dequantize(&self, integers: &[i64], shape: &[i64]) -> Vec<f64> {
         let each = self.each(shape);
         let one = |(i, &q): (usize, &i64)| {
             let (scale, zero) = each(i);
@@ -95,13 +95,13 @@ impl Quantizer {
 }
 
 /// The integer that represents a number. NaN becomes the largest 8-bit or the smallest 32-bit one.
-pub fn quantized(x: f32, scale: f32, zero: f64, dtype: DType) -> i64 {
+pub(crate) fn quantized(x: f32, scale: f32, zero: f64, dtype: DType) -> i64 {
     let steps = x * (1.0 / scale);
     clamped(f64::from(steps).round_ties_even() + zero, dtype)
 }
 
 /// A number as the nearest element of a quantised type.
-pub fn clamped(n: f64, dtype: DType) -> i64 {
+pub(crate) fn clamped(n: f64, dtype: DType) -> i64 {
     let (low, high) = dtype.memory().range().unwrap_or((0, 255));
     match n {
         _ if n.is_nan() && dtype == DType::QInt32 => low,
@@ -112,7 +112,7 @@ pub fn clamped(n: f64, dtype: DType) -> i64 {
 
 /// Scale and zero point for numbers between two bounds and integers between two others: PyTorch's
 /// `ChooseQuantizationParams`.
-pub fn chosen(low: f32, high: f32, (least, most): (i64, i64)) -> (f64, i64) {
+pub(crate) fn chosen(low: f32, high: f32, (least, most): (i64, i64)) -> (f64, i64) {
     /// The smallest scale used.
     const SMALLEST: f32 = 6.1e-5;
     let (mut low, mut high) = (low.min(0.0), high.max(0.0));

@@ -8,13 +8,6 @@ use std::cell::{Cell, OnceCell, Ref, RefCell, RefMut};
 use std::ops::Range;
 use std::rc::{Rc, Weak};
 
-/// The location of memory. Kernels that run elsewhere add their own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// Main memory.
-    Host,
-}
-
 thread_local! {
     static BYTES: Cell<usize> = const { Cell::new(0) };
     static PEAK: Cell<usize> = const { Cell::new(0) };
@@ -40,7 +33,6 @@ pub struct Storage(Rc<Memory>);
 
 #[derive(Debug)]
 struct Memory {
-    place: Place,
     buffer: RefCell<Buffer>,
     /// The range of the memory that programs see.
     known: Range<usize>,
@@ -81,18 +73,17 @@ impl Drop for Memory {
 
 impl Storage {
     /// Main memory with these elements.
-    pub fn new(buffer: Buffer) -> Storage {
+    pub(crate) fn new(buffer: Buffer) -> Storage {
         let known = 0..buffer.len();
         Storage::placed(buffer, known)
     }
 
     /// Main memory of which programs see only a range: the padding around it aligns that range.
-    pub fn placed(buffer: Buffer, known: Range<usize>) -> Storage {
+    pub(crate) fn placed(buffer: Buffer, known: Range<usize>) -> Storage {
         let bytes = buffer.len() * buffer.element_size();
         BYTES.set(BYTES.get().saturating_add(bytes));
         PEAK.set(PEAK.get().max(BYTES.get()));
         Storage(Rc::new(Memory {
-            place: Place::Host,
             buffer: RefCell::new(buffer),
             known,
             bytes,
@@ -101,13 +92,8 @@ impl Storage {
         }))
     }
 
-    /// Its location.
-    pub fn place(&self) -> Place {
-        self.0.place
-    }
-
     /// The elements that programs see: their indices start at the first of these.
-    pub fn known(&self) -> Range<usize> {
+    pub(crate) fn known(&self) -> Range<usize> {
         self.0.known.clone()
     }
 
@@ -120,7 +106,7 @@ impl Storage {
     }
 
     /// The elements, writable.
-    pub fn write(&self) -> RefMut<'_, Buffer> {
+    pub(crate) fn write(&self) -> RefMut<'_, Buffer> {
         self.fetch();
         *self.0.device_copy.borrow_mut() = None;
         self.refresh();
@@ -132,7 +118,7 @@ impl Storage {
 
     /// The same memory as elements of another type: a write to one is visible through the other.
     /// Programs see all of its elements.
-    pub fn read_as(&self, dtype: DType) -> Storage {
+    pub(crate) fn read_as(&self, dtype: DType) -> Storage {
         let bytes = self.read().bytes(self.known());
         *self.0.device_copy.borrow_mut() = None;
         let mut buffer = Buffer::zeros(dtype, bytes.len() / dtype.size());
@@ -153,13 +139,13 @@ impl Storage {
     }
 
     /// Its copy on a device.
-    pub fn elsewhere(&self) -> Option<Rc<dyn Elsewhere>> {
+    pub(crate) fn elsewhere(&self) -> Option<Rc<dyn Elsewhere>> {
         self.0.device_copy.borrow().as_ref().map(|device_copy| device_copy.memory.clone())
     }
 
     /// Keeps a copy on a device, which is newer or equal. Memory that is read as several types has
     /// none.
-    pub fn keep_elsewhere(&self, memory: Rc<dyn Elsewhere>, is_newer: bool) {
+    pub(crate) fn keep_elsewhere(&self, memory: Rc<dyn Elsewhere>, is_newer: bool) {
         if self.0.readings.get().is_none() {
             *self.0.device_copy.borrow_mut() = Some(DeviceCopy { memory, is_newer });
         }
@@ -196,7 +182,7 @@ impl Storage {
     }
 
     /// Whether both are the same memory.
-    pub fn is(&self, other: &Storage) -> bool {
+    pub(crate) fn is(&self, other: &Storage) -> bool {
         let readings = (self.0.readings.get(), other.0.readings.get());
         Rc::ptr_eq(&self.0, &other.0) || matches!(readings, (Some(a), Some(b)) if Rc::ptr_eq(a, b))
     }
@@ -204,11 +190,6 @@ impl Storage {
     /// A number that differs between memories that are alive at the same time.
     pub fn address(&self) -> usize {
         self.0.readings.get().map_or_else(|| Rc::as_ptr(&self.0).addr(), |readings| Rc::as_ptr(readings).addr())
-    }
-
-    /// The number of tensors that share it.
-    pub fn sharers(&self) -> usize {
-        Rc::strong_count(&self.0)
     }
 }
 
@@ -223,7 +204,7 @@ impl Device {
     }
 
     /// The processor.
-    pub fn cpu() -> Device {
+    pub(crate) fn cpu() -> Device {
         Device::new("cpu")
     }
 
@@ -233,17 +214,17 @@ impl Device {
     }
 
     /// `cpu`, `cuda`
-    pub fn kind(self) -> &'static str {
+    pub(crate) fn kind(self) -> &'static str {
         self.name().split(':').next().unwrap_or_default()
     }
 
     /// The number after the colon.
-    pub fn index(self) -> Option<i64> {
+    pub(crate) fn index(self) -> Option<i64> {
         self.name().split_once(':').and_then(|(_, n)| n.parse().ok())
     }
 
     /// The device of a tensor that is created on this device: the current one of its kind.
-    pub fn placed(self) -> Device {
+    pub(crate) fn placed(self) -> Device {
         match (self.kind(), self.index()) {
             ("cpu", _) => Device::cpu(),
             (kind, None) => Device::new(&format!("{kind}:0")),

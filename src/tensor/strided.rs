@@ -39,7 +39,7 @@ impl Scalar {
     }
 
     /// As a number of a wide type.
-    pub fn wide<W: Wide>(self) -> W {
+    pub(crate) fn wide<W: Wide>(self) -> W {
         match self {
             Scalar::Bool(b) => W::load(b),
             Scalar::Int(n) => W::load(n),
@@ -96,7 +96,7 @@ impl Tensor {
     }
 
     /// A tensor with these strides into the buffer.
-    pub fn with_strides(buffer: Buffer, dtype: DType, shape: &[i64], strides: Dims) -> Tensor {
+    pub(crate) fn with_strides(buffer: Buffer, dtype: DType, shape: &[i64], strides: Dims) -> Tensor {
         let (storage, shape) = (Storage::new(buffer), shape.into());
         let (device, requires_grad, became) = (Device::cpu(), Cell::new(false), Rc::default());
         Tensor {
@@ -114,7 +114,7 @@ impl Tensor {
     }
 
     /// A tensor with these strides into the part of the buffer that programs see.
-    pub fn placed(buffer: Buffer, known: Range<usize>, dtype: DType, (shape, strides): (Dims, Dims)) -> Tensor {
+    pub(crate) fn placed(buffer: Buffer, known: Range<usize>, dtype: DType, (shape, strides): (Dims, Dims)) -> Tensor {
         let offset = known.start;
         let (device, requires_grad, became) = (Device::cpu(), Cell::new(false), Rc::default());
         let storage = Storage::placed(buffer, known);
@@ -189,12 +189,12 @@ impl Tensor {
     }
 
     /// The same elements as a separate tensor.
-    pub fn alias(&self) -> Tensor {
+    pub(crate) fn alias(&self) -> Tensor {
         Tensor { became: Rc::default(), ..self.now().clone() }
     }
 
     /// Changes this tensor, and all clones of it, to another one. Views of it are unchanged.
-    pub fn become_view(&self, view: &Tensor) -> Result<()> {
+    pub(crate) fn become_view(&self, view: &Tensor) -> Result<()> {
         let changes = std::iter::successors(Some(self), |tensor| tensor.became.get()).count();
         if changes > MOST_CHANGES {
             return refuse(format!("the shape of a tensor changes in place more than {MOST_CHANGES} times"));
@@ -257,7 +257,7 @@ impl Tensor {
 
     /// The same tensor as a traced Python number: it counts as one in promotion, in this tensor
     /// only.
-    pub fn as_number(mut self) -> Tensor {
+    pub(crate) fn as_number(mut self) -> Tensor {
         self.is_number = self.shape.is_empty();
         self
     }
@@ -278,7 +278,7 @@ impl Tensor {
     }
 
     /// The same tensor with another device.
-    pub fn on(self, device: Device) -> Tensor {
+    pub(crate) fn on(self, device: Device) -> Tensor {
         let device = device.placed();
         if self.device() == device { self } else { Tensor { device, ..self.alias() } }
     }
@@ -300,7 +300,7 @@ impl Tensor {
     }
 
     /// The mapping of its integers to numbers, if it is quantised.
-    pub fn quantizer(&self) -> Option<Rc<Quantizer>> {
+    pub(crate) fn quantizer(&self) -> Option<Rc<Quantizer>> {
         self.now().quantizer.clone()
     }
 
@@ -361,14 +361,14 @@ impl Tensor {
     }
 
     /// One dimension moved to the end.
-    pub fn with_last(&self, dim: usize) -> Tensor {
+    pub(crate) fn with_last(&self, dim: usize) -> Tensor {
         let mut order: Vec<usize> = (0..self.rank()).filter(|&i| i != dim).collect();
         order.extend((self.rank() > 0).then_some(dim));
         self.permute(&order)
     }
 
     /// The inverse of [`Tensor::with_last`].
-    pub fn with_last_at(&self, dim: usize) -> Tensor {
+    pub(crate) fn with_last_at(&self, dim: usize) -> Tensor {
         let mut order: Vec<usize> = (0..self.rank().saturating_sub(1)).collect();
         if self.rank() > 0 {
             order.insert(dim, self.rank() - 1);
@@ -377,7 +377,7 @@ impl Tensor {
     }
 
     /// One slice of a dimension, which is removed. `index` is in range.
-    pub fn select(&self, dim: usize, index: i64) -> Tensor {
+    pub(crate) fn select(&self, dim: usize, index: i64) -> Tensor {
         let (mut shape, mut strides) = (self.now().shape.clone(), self.now().strides.clone());
         shape.remove(dim);
         let offset = self.offset() as i64 + index * strides.remove(dim);
@@ -394,7 +394,7 @@ impl Tensor {
     }
 
     /// Inserts a dimension of size 1.
-    pub fn unsqueeze(&self, dim: usize) -> Tensor {
+    pub(crate) fn unsqueeze(&self, dim: usize) -> Tensor {
         let (mut shape, mut strides) = (self.now().shape.clone(), self.now().strides.clone());
         let stride = if dim < self.rank() { shape[dim] * strides[dim] } else { 1 };
         shape.insert(dim, 1);
@@ -403,7 +403,7 @@ impl Tensor {
     }
 
     /// Removes those of these dimensions that have size 1.
-    pub fn squeeze(&self, dims: &[usize]) -> Tensor {
+    pub(crate) fn squeeze(&self, dims: &[usize]) -> Tensor {
         let stays = |i: &usize| !(dims.contains(i) && self.shape()[*i] == 1);
         let pick = |all: &[i64]| (0..self.rank()).filter(stays).map(|i| all[i]).collect();
         self.seen(pick(self.shape()), pick(self.strides()), self.offset())
@@ -421,13 +421,13 @@ impl Tensor {
     }
 
     /// The same memory in another shape; `None` if that requires a copy.
-    pub fn view(&self, shape: &[i64]) -> Option<Tensor> {
+    pub(crate) fn view(&self, shape: &[i64]) -> Option<Tensor> {
         let strides = layout::viewed(self.shape(), self.strides(), shape)?;
         Some(self.seen(shape.into(), strides, self.offset()))
     }
 
     /// Another shape, copied if necessary.
-    pub fn reshape(&self, shape: &[i64]) -> Tensor {
+    pub(crate) fn reshape(&self, shape: &[i64]) -> Tensor {
         self.view(shape).unwrap_or_else(|| {
             let copy = self.copied();
             copy.seen(shape.into(), layout::contiguous(shape), 0)
@@ -437,7 +437,7 @@ impl Tensor {
     /// The same bytes as elements of another type, of the same size or another: the last dimension
     /// then grows or shrinks. If the memory has other numbers than programs see, there are no such
     /// bytes, and the result is a copy.
-    pub fn viewed_as(&self, dtype: DType) -> Result<Tensor> {
+    pub(crate) fn viewed_as(&self, dtype: DType) -> Result<Tensor> {
         let (from, to) = (self.dtype(), dtype);
         let (old, new) = (from.size() as i64, to.size() as i64);
         let (mut shape, mut strides) = (self.now().shape.clone(), self.now().strides.clone());
@@ -507,7 +507,7 @@ impl Tensor {
 
     /// Writes the elements of another tensor, broadcast to this shape and converted. The two may
     /// overlap.
-    pub fn copy_from(&self, source: &Tensor) -> Result<()> {
+    pub(crate) fn copy_from(&self, source: &Tensor) -> Result<()> {
         let source = source.broadcast_to(self.shape())?;
         match source.dtype().arithmetic() {
             Some(Kind::Float) => self.write(&source.read::<f64>()),
@@ -518,7 +518,7 @@ impl Tensor {
     }
 
     /// A copy with the same strides, gaps included; contiguous if elements share an address.
-    pub fn copied_with_strides(&self) -> Result<Tensor> {
+    pub(crate) fn copied_with_strides(&self) -> Result<Tensor> {
         let in_a_row = self.strides() == &layout::contiguous(self.shape())[..];
         if in_a_row || self.numel() == 0 || !layout::is_apart(self.shape(), self.strides()) {
             return Ok(self.copied());
@@ -555,7 +555,7 @@ impl Tensor {
     }
 
     /// The tensor itself if it has these strides, else a copy with them.
-    pub fn laid(&self, strides: Dims) -> Tensor {
+    pub(crate) fn laid(&self, strides: Dims) -> Tensor {
         if self.strides() == &strides[..] || self.numel() == 0 {
             return self.clone();
         }

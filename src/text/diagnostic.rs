@@ -33,12 +33,12 @@ impl Diagnostic {
     }
 
     /// A warning.
-    pub fn warning(span: Range<usize>, message: impl Into<String>, label: impl Into<String>) -> Diagnostic {
+    pub(crate) fn warning(span: Range<usize>, message: impl Into<String>, label: impl Into<String>) -> Diagnostic {
         Diagnostic { severity: Severity::Warning, ..Diagnostic::error(span, message, label) }
     }
 
     /// The same diagnostic with advice.
-    pub fn with_help(self, help: impl Into<String>) -> Diagnostic {
+    pub(crate) fn with_help(self, help: impl Into<String>) -> Diagnostic {
         Diagnostic { help: Some(help.into()), ..self }
     }
 }

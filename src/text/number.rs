@@ -3,7 +3,7 @@
 use crate::ir::{Float, FloatStyle};
 
 /// Appends an integer.
-pub fn print_int(out: &mut Vec<u8>, n: i64) {
+pub(crate) fn print_int(out: &mut Vec<u8>, n: i64) {
     let mut digits = [0u8; 20];
     let mut at = digits.len();
     let mut rest = n.unsigned_abs();
@@ -71,7 +71,7 @@ fn print_general(out: &mut Vec<u8>, value: f64, digits: usize) {
 
 /// Reads `1`, `-0.5`, `1e-05`, `2.`, `inf`, `-nan` as C++ prints them; the whole text must be the
 /// number.
-pub fn parse_float(text: &[u8]) -> Option<f64> {
+pub(crate) fn parse_float(text: &[u8]) -> Option<f64> {
     let (sign, digits) = match text {
         [b'-', rest @ ..] => (-1.0, rest),
         [b'+', rest @ ..] => (1.0, rest),
@@ -89,7 +89,7 @@ pub fn parse_float(text: &[u8]) -> Option<f64> {
 }
 
 /// The styles whose printers reproduce `text`, oldest first.
-pub fn styles_of(text: &[u8], value: f64) -> impl Iterator<Item = FloatStyle> {
+pub(crate) fn styles_of(text: &[u8], value: f64) -> impl Iterator<Item = FloatStyle> {
     let prints = move |style: &FloatStyle| {
         let mut out = Vec::with_capacity(24);
         print_float(&mut out, Float { value, style: *style });

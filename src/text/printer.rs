@@ -74,7 +74,7 @@ pub struct Mark {
 /// The text of a graph, and the positions of the parts of the wanted nodes. A node is identified
 /// together with the number of its section. The text is meant for annotation: no line is indented
 /// deeper than [`DEEPEST_MARKED`] blanks.
-pub fn print_with_marks(graph: &Graph, wanted: FxHashSet<(usize, Node)>) -> (Vec<u8>, Vec<Mark>) {
+pub(crate) fn print_with_marks(graph: &Graph, wanted: FxHashSet<(usize, Node)>) -> (Vec<u8>, Vec<Mark>) {
     let mut printer = Printer::new(PrintOptions::default());
     printer.marks = Some(Box::new(Marks { wanted, section: 0, node: None, found: Vec::new() }));
     printer.graph(graph);
@@ -82,7 +82,7 @@ pub fn print_with_marks(graph: &Graph, wanted: FxHashSet<(usize, Node)>) -> (Vec
 }
 
 /// The maximal indentation of a text with marks.
-pub const DEEPEST_MARKED: usize = 80;
+pub(crate) const DEEPEST_MARKED: usize = 80;
 
 /// The state of [`print_with_marks`].
 struct Marks {
@@ -148,7 +148,7 @@ impl Printer {
     }
 
     /// Prints a graph and, after its `return`, its sections.
-    pub fn graph(&mut self, graph: &Graph) {
+    pub(crate) fn graph(&mut self, graph: &Graph) {
         self.out.reserve(graph.num_values() * 40);
         let mut pending: Vec<(&Graph, Option<Vec<u8>>)> = vec![(graph, None)];
         while let Some((graph, header)) = pending.pop() {
@@ -335,7 +335,7 @@ impl Printer {
     }
 
     /// Prints the attributes of a node in brackets, or nothing if there are none.
-    pub fn attribute_list(&mut self, graph: &Graph, node: Node) {
+    pub(crate) fn attribute_list(&mut self, graph: &Graph, node: Node) {
         self.adopt(graph);
         let attributes = graph.attributes(node);
         if !attributes.is_empty() {

@@ -83,7 +83,7 @@ const RAW: &[(u8, u8)] = &[(b'n', b'\n'), (b't', b'\t'), (b'v', 11)];
 
 /// Reads a literal of 1.0, which escapes neither quotes nor backslashes: the closing quote is the
 /// one before `]`, or before a comma and another attribute. `None` if there is no such quote.
-pub fn parse_raw(text: &[u8]) -> Option<(Vec<u8>, usize)> {
+pub(crate) fn parse_raw(text: &[u8]) -> Option<(Vec<u8>, usize)> {
     let line = &text[..memchr::memchr(b'\n', text).unwrap_or(text.len())];
     let ends = |at: usize| {
         let rest = after_gap(&line[at + 1..]);
@@ -112,7 +112,7 @@ fn after_gap(text: &[u8]) -> &[u8] {
 }
 
 /// Appends a literal as 1.0 does, quotes included.
-pub fn print_raw(out: &mut Vec<u8>, bytes: &[u8]) {
+pub(crate) fn print_raw(out: &mut Vec<u8>, bytes: &[u8]) {
     out.push(b'"');
     for &byte in bytes {
         match RAW.iter().find(|(_, b)| *b == byte) {

@@ -21,7 +21,7 @@ impl Era {
     pub const ALL: [Era; 2] = [Era::V1_3, Era::V2];
 
     /// The other era.
-    pub fn other(self) -> Era {
+    pub(crate) fn other(self) -> Era {
         match self {
             Era::V1_3 => Era::V2,
             Era::V2 => Era::V1_3,

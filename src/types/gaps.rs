@@ -4,7 +4,7 @@
 /// processors produce other blanks than U+0020: no-break, thin, ideographic, zero width. The line
 /// ends of Unicode other than U+000A count as blanks.
 #[inline]
-pub fn blank(text: &[u8]) -> usize {
+pub(crate) fn blank(text: &[u8]) -> usize {
     match text {
         [b' ' | b'\t' | b'\r' | 0x0b | 0x0c, ..] => 1,
         [0xc2..=0xff, ..] => wide_blank(text),
@@ -28,7 +28,7 @@ fn wide_blank(text: &[u8]) -> usize {
 
 /// The length of the blanks at the start of `text`, up to the end of the line.
 #[inline]
-pub fn blanks(text: &[u8]) -> usize {
+pub(crate) fn blanks(text: &[u8]) -> usize {
     let mut at = 0;
     loop {
         match blank(&text[at..]) {
@@ -41,7 +41,7 @@ pub fn blanks(text: &[u8]) -> usize {
 /// The length of blanks, line ends and comments at the start of `text`. A comment is `#` or `//` up
 /// to the end of its line.
 #[inline]
-pub fn gap(text: &[u8]) -> usize {
+pub(crate) fn gap(text: &[u8]) -> usize {
     let mut at = 0;
     loop {
         at += blanks(&text[at..]);
@@ -56,7 +56,7 @@ pub fn gap(text: &[u8]) -> usize {
 }
 
 /// `text` without blanks at its end.
-pub fn trim_end(mut text: &[u8]) -> &[u8] {
+pub(crate) fn trim_end(mut text: &[u8]) -> &[u8] {
     loop {
         text = text.trim_ascii_end();
         let wide = |n: usize| text.len() >= n && blank(&text[text.len() - n..]) == n;

@@ -45,7 +45,7 @@ impl Type {
     }
 
     /// Whether the types are equal when all tensors are taken as plain `Tensor`.
-    pub fn same_erased(self, other: Type) -> bool {
+    pub(crate) fn same_erased(self, other: Type) -> bool {
         self == other || self.erased() == other.erased()
     }
 
@@ -120,7 +120,7 @@ impl Type {
 
     /// The type with its variables replaced by their bindings; an unbound variable becomes
     /// `Any`.
-    pub fn substituted(self, bindings: &Bindings) -> Type {
+    pub(crate) fn substituted(self, bindings: &Bindings) -> Type {
         use TypeKind::{Dict, Future, List, Optional, Tuple, Var};
         match self.kind() {
             Var(name) => bindings.get(name).copied().unwrap_or(Type::simple(Simple::Any)),
@@ -174,7 +174,7 @@ impl Simple {
 
 impl TensorType {
     /// Whether every known fact of `other` is also known of `self`.
-    pub fn refines(&self, other: &TensorType) -> bool {
+    pub(crate) fn refines(&self, other: &TensorType) -> bool {
         fn known<T: PartialEq>(a: &Option<T>, b: &Option<T>) -> bool {
             b.is_none() || a == b
         }
@@ -193,7 +193,7 @@ impl TensorType {
     }
 
     /// The facts that hold for both.
-    pub fn join(&self, other: &TensorType) -> TensorType {
+    pub(crate) fn join(&self, other: &TensorType) -> TensorType {
         fn both<T: PartialEq + Clone>(a: &Option<T>, b: &Option<T>) -> Option<T> {
             if a == b { a.clone() } else { None }
         }

@@ -11,7 +11,7 @@ pub struct Release(pub u32, pub u32);
 
 impl Release {
     /// The first with a TorchScript text.
-    pub const OLDEST: Release = Release(1, 0);
+    pub(crate) const OLDEST: Release = Release(1, 0);
     /// The newest that is known.
     pub const NEWEST: Release = Release(2, 15);
     /// The last 1.x.
@@ -37,7 +37,8 @@ impl Release {
     }
 
     /// All releases, oldest first.
-    pub fn all() -> impl Iterator<Item = Release> {
+    #[cfg(test)]
+    pub(crate) fn all() -> impl Iterator<Item = Release> {
         let of_1 = (0..=Release::LAST_OF_1).map(|minor| Release(1, minor));
         of_1.chain((0..=Release::NEWEST.1).map(|minor| Release(2, minor)))
     }

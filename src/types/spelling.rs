@@ -14,7 +14,7 @@ use nom::character::complete::i64 as signed;
 use nom::error::{Error as NomError, ErrorKind};
 
 /// The first release that prints `NoneType`; earlier ones print `None`.
-pub const NONE_TYPE_SINCE: Release = Release(1, 9);
+pub(crate) const NONE_TYPE_SINCE: Release = Release(1, 9);
 
 /// The spelling of types that differ between versions, and the amount of detail shown of a tensor
 /// type.
@@ -109,7 +109,7 @@ type Input<'a> = &'a [u8];
 type Result<'a, T> = std::result::Result<(Input<'a>, T), (Input<'a>, String)>;
 
 /// Parses one type from the start of `input`; returns it with the number of bytes consumed.
-pub fn parse(input: &[u8], seen: &mut Seen) -> std::result::Result<(Type, usize), TypeError> {
+pub(crate) fn parse(input: &[u8], seen: &mut Seen) -> std::result::Result<(Type, usize), TypeError> {
     let mut reader = Reader { seen, depth: 0 };
     match reader.full(input) {
         Ok((rest, ty)) => Ok((ty, input.len() - rest.len())),
@@ -118,7 +118,7 @@ pub fn parse(input: &[u8], seen: &mut Seen) -> std::result::Result<(Type, usize)
 }
 
 /// Parses a type without the `?` and `[]` that may follow: schemas put alias annotations between.
-pub fn parse_base(input: &[u8]) -> std::result::Result<(Type, usize), TypeError> {
+pub(crate) fn parse_base(input: &[u8]) -> std::result::Result<(Type, usize), TypeError> {
     let mut seen = Seen::default();
     let mut reader = Reader { seen: &mut seen, depth: 0 };
     match reader.base(input) {
@@ -685,7 +685,7 @@ fn dim(input: Input<'_>) -> Result<'_, Dim> {
 }
 
 /// Appends the text of `ty` to `out`.
-pub fn print(out: &mut Vec<u8>, ty: Type, spelling: &Spelling) {
+pub(crate) fn print(out: &mut Vec<u8>, ty: Type, spelling: &Spelling) {
     use TypeKind::*;
     match ty.kind() {
         Tensor(tensor) => print_tensor(out, tensor, spelling),

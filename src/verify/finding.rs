@@ -26,7 +26,7 @@ impl Spot {
     }
 
     /// The value, if the spot is one.
-    pub fn value(self, graph: &Graph) -> Option<Value> {
+    pub(crate) fn value(self, graph: &Graph) -> Option<Value> {
         match self {
             Spot::Operand(node, i) => (i < graph.num_inputs(node)).then(|| graph.input(node, i)),
             Spot::Output(node, i) => (i < graph.num_outputs(node)).then(|| graph.output(node, i)),

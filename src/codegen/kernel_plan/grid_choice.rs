@@ -17,14 +17,14 @@ use crate::codegen::loop_structure::is_reordered;
 impl Grid {
     /// The same with functions for contiguous elements and for parts of rows, where a kernel has
     /// any.
-    pub fn with_others(self, kernel: &Kernel, traversal: &Traversal) -> Grid {
+    pub(crate) fn with_others(self, kernel: &Kernel, traversal: &Traversal) -> Grid {
         let wide = !wide_functions(kernel, traversal, self).is_empty();
         Grid { wide, split: can_split(kernel, traversal, self), ..self }
     }
 }
 
 /// The plan that heuristics choose for blocks of threads.
-pub fn choose_grid(kernel: &Kernel, traversal: &Traversal) -> Plan {
+pub(crate) fn choose_grid(kernel: &Kernel, traversal: &Traversal) -> Plan {
     let rows = match traversal.direction {
         _ if has_ordered_scan(kernel) => RowsBy::Thread,
         Direction::Points | Direction::Outer => RowsBy::Thread,
@@ -44,7 +44,7 @@ fn has_ordered_scan(kernel: &Kernel) -> bool {
 ///
 /// # Errors
 /// What forbids it.
-pub fn check_grid(kernel: &Kernel, traversal: &Traversal, plan: &Plan) -> Result<(), String> {
+pub(crate) fn check_grid(kernel: &Kernel, traversal: &Traversal, plan: &Plan) -> Result<(), String> {
     let Some(grid @ Grid { threads, rows, wide, split }) = plan.grid else { return Err("it has no grid".to_owned()) };
     if !LIMITS.contains(&threads) || !threads.is_power_of_two() {
         let (least, most) = (LIMITS.start(), LIMITS.end());

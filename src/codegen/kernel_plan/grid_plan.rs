@@ -19,9 +19,9 @@ pub(super) const THREADS: usize = 256;
 pub(super) const LIMITS: std::ops::RangeInclusive<usize> = 32..=1024;
 /// Operands and results, and numbers of a kind, that a launch passes: with more, its arguments
 /// would exceed the 4 KiB that devices take. See `jo_launch` in `cuda_head.c`.
-pub const MOST_ACCESSES: usize = 32;
+pub(crate) const MOST_ACCESSES: usize = 32;
 /// See [`MOST_ACCESSES`].
-pub const MOST_NUMBERS: usize = 8;
+pub(crate) const MOST_NUMBERS: usize = 8;
 /// Bytes of shared memory that every device gives a block.
 pub(super) const SHARED: usize = 48 << 10;
 /// Bytes of the largest state of a reduction, for one thread: three doubles.
@@ -56,12 +56,12 @@ const NAMES: [(RowsBy, &str); 2] = [(RowsBy::Thread, "thread"), (RowsBy::Block, 
 
 impl RowsBy {
     /// Its name in plans.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         NAMES.iter().find(|row| row.0 == self).map_or("", |row| row.1)
     }
 
     /// What has a name.
-    pub fn named(name: &str) -> Option<RowsBy> {
+    pub(crate) fn named(name: &str) -> Option<RowsBy> {
         NAMES.iter().find(|row| row.1 == name).map(|row| row.0)
     }
 }
@@ -77,7 +77,7 @@ pub(super) fn shared(kernel: &Kernel, threads: usize) -> usize {
 ///
 /// # Errors
 /// What it has that they do not support.
-pub fn fits_grid(kernel: &Kernel) -> Result<(), String> {
+pub(crate) fn fits_grid(kernel: &Kernel) -> Result<(), String> {
     let numbers = kernel.floats.len().max(kernel.integers.len());
     let fits = |what: &str, n: usize, most: usize| match n <= most {
         true => Ok(()),

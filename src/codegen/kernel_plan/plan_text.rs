@@ -60,12 +60,12 @@ impl PlanFile {
     }
 
     /// The plan of the group with these results, such as `%y, %z`.
-    pub fn find(&self, group: &str) -> Option<&Entry> {
+    pub(crate) fn find(&self, group: &str) -> Option<&Entry> {
         self.entries.iter().find(|entry| entry.group == group)
     }
 
     /// The groups that have plans.
-    pub fn groups(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn groups(&self) -> impl Iterator<Item = &str> {
         self.entries.iter().map(|entry| entry.group.as_str())
     }
 }
@@ -75,7 +75,7 @@ impl Entry {
     ///
     /// # Errors
     /// The line that names what the kernel does not have, or why the plan is not legal.
-    pub fn resolve(&self, kernel: &Kernel, traversal: &Traversal, target: &Target) -> Result<Plan, String> {
+    pub(crate) fn resolve(&self, kernel: &Kernel, traversal: &Traversal, target: &Target) -> Result<Plan, String> {
         let chosen = (target.choose)(kernel, traversal);
         let mut plan = Plan {
             alone: Default::default(),

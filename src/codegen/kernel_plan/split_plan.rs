@@ -34,7 +34,7 @@ pub struct Parts {
 
 /// Whether a kernel has a launch of its own for parts of rows: it reduces once, and all else is of
 /// rows.
-pub fn can_split(kernel: &Kernel, traversal: &Traversal, grid: Grid) -> bool {
+pub(crate) fn can_split(kernel: &Kernel, traversal: &Traversal, grid: Grid) -> bool {
     let loops = Loops::new(kernel, traversal, &super::Plan::plain(traversal, &super::TUNING));
     let has_scan = kernel.steps.iter().any(|step| step.scan.is_some());
     let follows = match traversal.direction {

@@ -47,13 +47,13 @@ pub struct Wide {
 
 impl Wide {
     /// Whether rows of so many elements can be computed so.
-    pub fn fits(self, count: i64) -> bool {
+    pub(crate) fn fits(self, count: i64) -> bool {
         self.rounds.is_none_or(|rounds| count <= (rounds * self.threads * self.lanes) as i64)
     }
 }
 
 /// The functions for contiguous elements, in the order in which a launch tries them.
-pub fn wide_functions(kernel: &Kernel, traversal: &Traversal, grid: Grid) -> Vec<Wide> {
+pub(crate) fn wide_functions(kernel: &Kernel, traversal: &Traversal, grid: Grid) -> Vec<Wide> {
     let has_scan = kernel.steps.iter().any(|step| step.scan.is_some());
     if has_scan || traversal.inner.contains(&Inner::Strided) || !traversal.inner.contains(&Inner::Unit) {
         return Vec::new();

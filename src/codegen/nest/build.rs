@@ -23,7 +23,7 @@ use std::collections::{BTreeMap, BTreeSet};
 ///
 /// # Errors
 /// Why there is none.
-pub fn build(kernel: &Kernel, traversal: &Traversal, plan: &Plan) -> Result<Nest, String> {
+pub(crate) fn build(kernel: &Kernel, traversal: &Traversal, plan: &Plan) -> Result<Nest, String> {
     let mut builder = Builder::new(kernel, traversal, plan);
     if let Some(grid) = plan.grid {
         fits_grid(kernel)?;
@@ -52,7 +52,7 @@ pub fn build(kernel: &Kernel, traversal: &Traversal, plan: &Plan) -> Result<Nest
 ///
 /// # Errors
 /// Why there is none.
-pub fn build_wide(
+pub(crate) fn build_wide(
     kernel: &Kernel,
     traversal: &Traversal,
     plan: &Plan,
@@ -75,7 +75,7 @@ pub fn build_wide(
 ///
 /// # Errors
 /// Why there is none.
-pub fn build_split(
+pub(crate) fn build_split(
     kernel: &Kernel,
     traversal: &Traversal,
     plan: &Plan,

@@ -16,11 +16,11 @@ use std::mem::discriminant;
 
 /// A hash of 128 bits of nests without names, and of the target that they are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Identity([u64; 2]);
+pub(crate) struct Identity([u64; 2]);
 
 impl Identity {
     /// That of a nest, or of several.
-    pub fn of(nests: &impl Hash, target: &str) -> Identity {
+    pub(crate) fn of(nests: &impl Hash, target: &str) -> Identity {
         let half = |salt: u64| {
             let mut state = DefaultHasher::new();
             (salt, target).hash(&mut state);

@@ -49,7 +49,7 @@ pub struct Space<'a> {
 ///
 /// # Errors
 /// If a statement cannot be executed.
-pub fn run(nest: &Nest, space: &Space<'_>, memory: &mut dyn Memory) -> Result<(), String> {
+pub(crate) fn run(nest: &Nest, space: &Space<'_>, memory: &mut dyn Memory) -> Result<(), String> {
     let buffers = nest.buffers.iter().map(|buffer| vec![Number::Int(0); buffer.elements]).collect();
     let variables = nest.variables.iter().map(|one| vec![Number::Int(0).cast(one.ty); one.count()]).collect();
     let values = vec![Number::Int(0); nest.values.len()];

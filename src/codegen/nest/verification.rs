@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 ///
 /// # Errors
 /// The loop, and the statement in it that is wrong.
-pub fn verify(nest: &Nest) -> Result<(), String> {
+pub(crate) fn verify(nest: &Nest) -> Result<(), String> {
     if nest.threads.is_some() {
         return grid_verification::verify(nest);
     }

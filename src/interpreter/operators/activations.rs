@@ -15,7 +15,7 @@ use crate::tensor::{DType, Kind, Scalar, layout};
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
 /// The kernel table.
-pub const ROWS: &[Row] = &[
+pub(crate) const ROWS: &[Row] = &[
     ("aten::relu", |call| match self_of(call)?.dtype() {
         DType::Bool => Err(Stop::raised("Boolean inputs not supported for relu")),
         dtype if dtype.is_complex() => Err(Stop::raised(NO_BOUNDS)),

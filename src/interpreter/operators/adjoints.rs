@@ -13,7 +13,7 @@ use crate::tensor::promotion::result_type;
 use crate::tensor::{DType, Dims, Kind, Tensor, layout};
 
 /// The kernel table.
-pub const ROWS: &[Row] = &[
+pub(crate) const ROWS: &[Row] = &[
     ("prim::AutogradZero", |_| one(IValue::Undefined)),
     // The name in 1.0, which also covers tensors for which later releases give None.
     ("prim::Undefined", |_| one(IValue::Undefined)),

@@ -10,7 +10,7 @@ use crate::tensor::{DType, Scalar, Tensor, layout};
 use std::ops::Range;
 
 /// The kernel table.
-pub const ROWS: &[Row] = &[
+pub(crate) const ROWS: &[Row] = &[
     ("aten::embedding", embedding),
     ("aten::embedding_renorm_", embedding_renorm),
     ("aten::_no_grad_embedding_renorm_", embedding_renorm),

@@ -17,7 +17,7 @@ use crate::tensor::Tensor;
 use crate::types::{Dim, Strides, TensorType};
 
 /// The kernel table.
-pub const ROWS: &[Row] = &[
+pub(crate) const ROWS: &[Row] = &[
     ("prim::TypeCheck", type_check),
     ("prim::RequiresGradCheck", requires_grad_check),
     ("prim::oneDNNFusionGuard", onednn_guard),

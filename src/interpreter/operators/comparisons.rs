@@ -9,7 +9,7 @@ use crate::tensor::blocks::{Types, map1};
 use crate::tensor::{C128, DType, Kind};
 
 /// The kernel table.
-pub const ROWS: &[Row] = &[
+pub(crate) const ROWS: &[Row] = &[
     ("aten::eq", |call| comparison(call, |a, b| a == b, |a, b| a == b, |a, b| a == b)),
     ("aten::ne", |call| comparison(call, |a, b| a != b, |a, b| a != b, |a, b| a != b)),
     ("aten::not_equal", |call| comparison(call, |a, b| a != b, |a, b| a != b, |a, b| a != b)),

@@ -10,7 +10,7 @@ use crate::interpreter::stop::Stop;
 use std::rc::Rc;
 
 /// The kernel table.
-pub const ROWS: &[Row] = &[
+pub(crate) const ROWS: &[Row] = &[
     ("aten::len", len),
     ("aten::__getitem__", get_item),
     ("prim::StringIndex", get_item),
@@ -203,7 +203,7 @@ fn delete(call: &Call<'_>) -> Answer {
 }
 
 /// The indices of `[start:end:step]`, as in Python: a negative step runs backwards.
-pub fn picked(len: usize, start: Option<i64>, end: Option<i64>, step: i64) -> Result<Vec<usize>, Stop> {
+pub(crate) fn picked(len: usize, start: Option<i64>, end: Option<i64>, step: i64) -> Result<Vec<usize>, Stop> {
     if step == 0 {
         return Err(Stop::raised("List slice should have non-zero step"));
     }
@@ -434,7 +434,7 @@ fn update(call: &Call<'_>) -> Answer {
 }
 
 /// Concatenation of lists or strings.
-pub fn add(call: &Call<'_>) -> Answer {
+pub(crate) fn add(call: &Call<'_>) -> Answer {
     match (call.arg(0)?, call.arg(1)?) {
         (IValue::List(a), IValue::List(b)) => {
             let joined: Vec<IValue> = a.borrow().iter().chain(b.borrow().iter()).cloned().collect();
@@ -458,7 +458,7 @@ fn times(list: &List, n: i64) -> Result<Vec<IValue>, Stop> {
 }
 
 /// Repetition of lists or strings.
-pub fn repeat(call: &Call<'_>) -> Answer {
+pub(crate) fn repeat(call: &Call<'_>) -> Answer {
     match (call.arg(0)?, call.arg(1)?) {
         (IValue::List(list), other) | (other, IValue::List(list)) => {
             let n = other.scalar().ok_or_else(|| wrong(call, 1))?.int();
@@ -480,7 +480,7 @@ fn repeat_in_place(call: &Call<'_>) -> Answer {
 }
 
 /// The lesser or greater of two lists, in lexicographic order.
-pub fn extreme_list(a: &IValue, b: &IValue, wins: fn(std::cmp::Ordering) -> bool) -> Answer {
+pub(crate) fn extreme_list(a: &IValue, b: &IValue, wins: fn(std::cmp::Ordering) -> bool) -> Answer {
     let (IValue::List(x), IValue::List(y)) = (a, b) else {
         return Err(Stop::unsupported("the minimum or maximum of these values"));
     };

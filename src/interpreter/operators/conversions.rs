@@ -9,7 +9,7 @@ use crate::tensor::promotion::{Promotion, join};
 use crate::tensor::{DType, Device, Precision, Tensor};
 
 /// The kernel table.
-pub const ROWS: &[Row] = &[
+pub(crate) const ROWS: &[Row] = &[
     ("aten::to", to),
     ("aten::_to_copy", |call| {
         let x = self_of(call)?;

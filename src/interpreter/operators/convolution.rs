@@ -14,7 +14,7 @@ use crate::tensor::gemm::{self, Matrix, Real, Ring};
 use crate::tensor::{C128, DType, Tensor, layout};
 
 /// The kernel table.
-pub const ROWS: &[Row] = &[
+pub(crate) const ROWS: &[Row] = &[
     ("aten::conv1d", |call| convolve(call, 1, Some(false))),
     ("aten::conv2d", |call| convolve(call, 2, Some(false))),
     ("aten::conv3d", |call| convolve(call, 3, Some(false))),

@@ -10,7 +10,7 @@ use crate::tensor::promotion::to_float_arithmetic;
 use crate::tensor::{DType, Tensor};
 
 /// The kernel table.
-pub const ROWS: &[Row] = &[
+pub(crate) const ROWS: &[Row] = &[
     ("aten::cov", |call| {
         let found = covariance(call, "cov")?;
         one(like(call, &found.elements, found.dtype, &found.shape(), &call.tensor("self")?))

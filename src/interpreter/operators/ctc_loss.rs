@@ -13,7 +13,7 @@ use crate::interpreter::stop::Stop;
 use crate::tensor::{DType, Tensor};
 
 /// The kernel table.
-pub const ROWS: &[Row] = &[
+pub(crate) const ROWS: &[Row] = &[
     ("aten::_ctc_loss", |call| {
         let batch = Batch::of(call, &call.tensor("log_probs")?)?;
         several([batch.losses(call), batch.log_alpha(call)])

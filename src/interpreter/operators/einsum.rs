@@ -7,7 +7,7 @@ use crate::interpreter::stop::Stop;
 use crate::tensor::{Tensor, layout};
 
 /// The kernel table.
-pub const ROWS: &[Row] =
+pub(crate) const ROWS: &[Row] =
     &[("aten::einsum", einsum), ("aten::tensordot", tensordot), ("aten::inner", inner), ("aten::bilinear", bilinear)];
 
 /// A dimension has a letter, a number counted from the end in an ellipsis, or a number given by the

@@ -12,7 +12,7 @@ use crate::tensor::promotion::{join, of_scalar};
 use crate::tensor::{DType, Kind, Precision, Scalar, Tensor, layout};
 
 /// The kernel table.
-pub const ROWS: &[Row] = &[
+pub(crate) const ROWS: &[Row] = &[
     ("aten::zeros", |call| filled(call, Scalar::Int(0))),
     ("aten::ones", |call| filled(call, Scalar::Int(1))),
     // Uninitialised memory is 0 here, so that runs can be compared.

@@ -10,7 +10,7 @@ use crate::interpreter::stop::Stop;
 use crate::tensor::{DType, Tensor, layout};
 
 /// The kernel table.
-pub const ROWS: &[Row] = &[
+pub(crate) const ROWS: &[Row] = &[
     ("aten::det", |call| determinant(call, "self")),
     ("aten::linalg_det", |call| determinant(call, "A")),
     ("aten::slogdet", |call| signed_logarithm(call, "self")),

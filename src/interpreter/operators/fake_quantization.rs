@@ -10,7 +10,7 @@ use crate::interpreter::stop::Stop;
 use crate::tensor::{DType, Scalar, Tensor, layout};
 
 /// The rows.
-pub const ROWS: &[Row] = &[
+pub(crate) const ROWS: &[Row] = &[
     ("aten::fake_quantize_per_tensor_affine", |call| one(per_tensor(call)?.0)),
     ("aten::fake_quantize_per_tensor_affine_cachemask", |call| both(per_tensor(call)?)),
     ("aten::_fake_quantize_per_tensor_affine_cachemask_tensor_qparams", |call| both(per_tensor(call)?)),

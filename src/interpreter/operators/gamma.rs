@@ -6,7 +6,7 @@ use crate::interpreter::call::{Answer, Call, Row};
 use std::f64::consts::PI;
 
 /// The kernel table.
-pub const ROWS: &[Row] = &[
+pub(crate) const ROWS: &[Row] = &[
     ("aten::digamma", |call| floats_of(call, &call.tensor("self")?, "digamma", digamma)),
     ("aten::polygamma", polygamma),
 ];

@@ -13,7 +13,7 @@ use crate::tensor::{Tensor, layout};
 use smallvec::SmallVec;
 
 /// The kernel table.
-pub const ROWS: &[Row] = &[
+pub(crate) const ROWS: &[Row] = &[
     ("aten::grid_sampler", |call| grid_sampler(call, None)),
     ("aten::grid_sampler_2d", |call| grid_sampler(call, Some(2))),
     ("aten::grid_sampler_3d", |call| grid_sampler(call, Some(3))),

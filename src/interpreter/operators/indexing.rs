@@ -20,7 +20,7 @@ use crate::tensor::promotion::{Promotion, of_scalar};
 use crate::tensor::{DType, Kind, Scalar, Tensor};
 
 /// The kernel table.
-pub const ROWS: &[Row] = &[
+pub(crate) const ROWS: &[Row] = &[
     ("aten::_index_put_impl_", index_put_in_place),
     ("aten::_s_where", where_),
     ("aten::_unsafe_index", index),

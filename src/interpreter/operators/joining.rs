@@ -13,7 +13,7 @@ use crate::tensor::layout::{self, Dims, wrap};
 use crate::tensor::promotion::Promotion;
 
 /// The kernel table.
-pub const ROWS: &[Row] = &[
+pub(crate) const ROWS: &[Row] = &[
     ("aten::atleast_1d", atleast),
     ("aten::atleast_2d", atleast),
     ("aten::atleast_3d", atleast),

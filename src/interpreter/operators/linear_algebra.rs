@@ -18,7 +18,7 @@ use crate::tensor::{C128, DType, Dims, Kind, Precision, Scalar, Tensor, layout};
 use std::f64::consts::FRAC_1_SQRT_2;
 
 /// The kernel table.
-pub const ROWS: &[Row] = &[
+pub(crate) const ROWS: &[Row] = &[
     ("aten::mm", |call| plain(call, "self", "mat2", 2)),
     ("aten::bmm", |call| plain(call, "self", "mat2", 3)),
     ("aten::matmul", |call| one(matmul(call, &call.tensor("self")?, &call.tensor("other")?)?)),

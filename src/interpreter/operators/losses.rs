@@ -13,7 +13,7 @@ use crate::tensor::promotion::result_type;
 use crate::tensor::{DType, Tensor, layout};
 
 /// The kernel table.
-pub const ROWS: &[Row] = &[
+pub(crate) const ROWS: &[Row] = &[
     ("aten::mse_loss", |call| of_two_floats(call, "mse_cpu", |x, y| (x - y) * (x - y))),
     ("aten::l1_loss", l1_loss),
     ("aten::smooth_l1_loss", smooth_l1_loss),

@@ -77,7 +77,7 @@ static BY_KIND: LazyLock<FxHashMap<Symbol, Order>> = LazyLock::new(|| {
 });
 
 /// The results with their elements in PyTorch's order. Views of operands are unchanged.
-pub fn laid(call: &Call<'_>, mut results: Outs) -> Outs {
+pub(crate) fn laid(call: &Call<'_>, mut results: Outs) -> Outs {
     let Some(&order) = BY_KIND.get(&call.kind()).filter(|_| call.release() >= Release(1, 5)) else { return results };
     let operands: Vec<&Tensor> = call.args.iter().filter_map(IValue::tensor).take(2).collect();
     for result in &mut results {

@@ -13,7 +13,7 @@ use crate::tensor::blocks::Rows;
 use crate::tensor::{DType, Tensor, layout};
 
 /// The kernel table.
-pub const ROWS: &[Row] = &[
+pub(crate) const ROWS: &[Row] = &[
     ("aten::batch_norm", |call| one(batch_norm(call, call.bool("training")?)?.out)),
     ("aten::native_batch_norm", |call| native_batch_norm(call, call.bool("training")?)),
     ("aten::_native_batch_norm_legit", |call| native_batch_norm(call, call.bool("training")?)),

@@ -7,7 +7,7 @@ use crate::tensor::blocks::Rows;
 use crate::tensor::{C128, DType, Tensor, layout};
 
 /// The kernel table.
-pub const ROWS: &[Row] = &[
+pub(crate) const ROWS: &[Row] = &[
     ("aten::norm", |call| vector_norm(call, "p", "dim")),
     ("aten::native_norm", |call| vector_norm(call, "p", "dim")),
     ("aten::frobenius_norm", |call| vector_norm(call, "p", "dim")),

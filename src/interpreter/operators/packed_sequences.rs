@@ -7,7 +7,8 @@ use crate::interpreter::stop::Stop;
 use crate::tensor::{DType, Tensor, layout};
 
 /// The kernel table.
-pub const ROWS: &[Row] = &[("aten::_pack_padded_sequence", pack_padded), ("aten::_pad_packed_sequence", pad_packed)];
+pub(crate) const ROWS: &[Row] =
+    &[("aten::_pack_padded_sequence", pack_padded), ("aten::_pad_packed_sequence", pad_packed)];
 
 /// The lengths, in decreasing order as eager mode requires.
 fn lengths(call: &Call, batch: i64) -> Result<Vec<i64>, Stop> {

@@ -7,7 +7,7 @@ use crate::interpreter::stop::Stop;
 use crate::tensor::{Scalar, Tensor, layout};
 
 /// The kernel table.
-pub const ROWS: &[Row] = &[
+pub(crate) const ROWS: &[Row] = &[
     ("aten::constant_pad_nd", |call| {
         one(constant(call, &call.tensor("self")?, &call.ints("pad")?, call.scalar("value")?)?)
     }),

@@ -8,7 +8,7 @@ use crate::interpreter::shown_values::to_str;
 use crate::interpreter::stop::Stop;
 
 /// Formats the elements of a tuple, or one operand, with `%d`, `%s`, `%f`.
-pub fn percent_format(call: &Call<'_>) -> Answer {
+pub(crate) fn percent_format(call: &Call<'_>) -> Answer {
     let values: Vec<IValue> = match &call.args[1..] {
         [IValue::Tuple(values), ..] => values.to_vec(),
         // PyTorch uses only the first of them.

@@ -57,13 +57,13 @@ impl Number for C128 {
 }
 
 /// The order of two numbers in sorting.
-pub fn order<W: Number>(a: W, b: W) -> std::cmp::Ordering {
+pub(crate) fn order<W: Number>(a: W, b: W) -> std::cmp::Ordering {
     b.is_below(a).cmp(&a.is_below(b))
 }
 
 /// The elements of a tensor at these indices in logical order, as a tensor of its own. All indices
 /// are in range.
-pub fn picked(call: &Call<'_>, x: &Tensor, places: &[usize], shape: &[i64]) -> Tensor {
+pub(crate) fn picked(call: &Call<'_>, x: &Tensor, places: &[usize], shape: &[i64]) -> Tensor {
     by_kind!(x.dtype(), W => {
         let elements = x.read::<W>();
         let chosen: Vec<W> = places.iter().map(|&place| elements[place]).collect();
@@ -72,14 +72,19 @@ pub fn picked(call: &Call<'_>, x: &Tensor, places: &[usize], shape: &[i64]) -> T
 }
 
 /// Elements of a tensor, where `place` maps the coordinates of each result element to an index.
-pub fn mapped(call: &Call<'_>, x: &Tensor, shape: &[i64], place: impl FnMut(&[i64]) -> usize) -> Result<Tensor, Stop> {
+pub(crate) fn mapped(
+    call: &Call<'_>,
+    x: &Tensor,
+    shape: &[i64],
+    place: impl FnMut(&[i64]) -> usize,
+) -> Result<Tensor, Stop> {
     layout::checked(shape)?;
     let places: Vec<usize> = coordinates(shape, place);
     Ok(picked(call, x, &places, shape))
 }
 
 /// Calls `f` with the coordinates of all elements of a shape, in logical order.
-pub fn coordinates<T>(shape: &[i64], mut f: impl FnMut(&[i64]) -> T) -> Vec<T> {
+pub(crate) fn coordinates<T>(shape: &[i64], mut f: impl FnMut(&[i64]) -> T) -> Vec<T> {
     let mut at: Dims = Dims::from_elem(0, shape.len());
     let total = layout::numel(shape);
     let mut results = Vec::with_capacity(total);
@@ -97,24 +102,24 @@ pub fn coordinates<T>(shape: &[i64], mut f: impl FnMut(&[i64]) -> T) -> Vec<T> {
 }
 
 /// The index of coordinates in logical order, given [`layout::contiguous`] strides.
-pub fn place(at: &[i64], strides: &[i64]) -> usize {
+pub(crate) fn place(at: &[i64], strides: &[i64]) -> usize {
     at.iter().zip(strides).map(|(at, stride)| at * stride).sum::<i64>() as usize
 }
 
 /// A contiguous copy of a tensor, modified by `f`.
-pub fn changed(x: &Tensor, f: impl FnOnce(&Tensor) -> Result<(), Stop>) -> Result<Tensor, Stop> {
+pub(crate) fn changed(x: &Tensor, f: impl FnOnce(&Tensor) -> Result<(), Stop>) -> Result<Tensor, Stop> {
     let copy = x.copied();
     f(&copy)?;
     Ok(copy)
 }
 
 /// Whether several elements share an address, as in an expanded dimension.
-pub fn has_shared_elements(x: &Tensor) -> bool {
+pub(crate) fn has_shared_elements(x: &Tensor) -> bool {
     x.shape().iter().zip(x.strides()).any(|(&size, &stride)| size > 1 && stride == 0)
 }
 
 /// For each element, the first element at the same address.
-pub fn first_in_memory(x: &Tensor) -> Vec<usize> {
+pub(crate) fn first_in_memory(x: &Tensor) -> Vec<usize> {
     let mut first = FxHashMap::default();
     let place = |at: &[i64]| at.iter().zip(x.strides()).map(|(i, stride)| i * stride).sum::<i64>();
     let places = coordinates(x.shape(), place);
@@ -122,7 +127,11 @@ pub fn first_in_memory(x: &Tensor) -> Vec<usize> {
 }
 
 /// Changes some elements in place: a change applies to all elements at the same address.
-pub fn write_elements<W: Wide>(x: &Tensor, changes: impl IntoIterator<Item = (usize, W)>, with: impl Fn(W, W) -> W) {
+pub(crate) fn write_elements<W: Wide>(
+    x: &Tensor,
+    changes: impl IntoIterator<Item = (usize, W)>,
+    with: impl Fn(W, W) -> W,
+) {
     let first = has_shared_elements(x).then(|| first_in_memory(x));
     let mut elements = x.read::<W>();
     for (i, value) in changes {
@@ -137,7 +146,7 @@ pub fn write_elements<W: Wide>(x: &Tensor, changes: impl IntoIterator<Item = (us
 
 /// Writes the elements that differ from a result, if only in the sign of a zero. An element that is
 /// NaN before and after is not written: it may share its address with one that changes.
-pub fn write_changes(target: &Tensor, result: &Tensor) {
+pub(crate) fn write_changes(target: &Tensor, result: &Tensor) {
     by_kind!(target.dtype(), W => {
         let pairs = target.read::<W>().into_iter().zip(result.read::<W>()).enumerate();
         let bits = |x: W| {
@@ -152,7 +161,7 @@ pub fn write_changes(target: &Tensor, result: &Tensor) {
 }
 
 /// Raises if several elements share an address.
-pub fn refuse_shared_elements(target: &Tensor) -> Result<(), Stop> {
+pub(crate) fn refuse_shared_elements(target: &Tensor) -> Result<(), Stop> {
     match has_shared_elements(target) {
         false => Ok(()),
         true => Err(Stop::raised(
@@ -162,18 +171,18 @@ pub fn refuse_shared_elements(target: &Tensor) -> Result<(), Stop> {
 }
 
 /// An index from a program: negative ones count from the end.
-pub fn wrapped(index: i64, size: i64) -> Option<i64> {
+pub(crate) fn wrapped(index: i64, size: i64) -> Option<i64> {
     (-size..size).contains(&index).then(|| if index < 0 { index + size } else { index })
 }
 
 /// An `IndexError`.
-pub fn index_error(message: impl Into<String>) -> Stop {
+pub(crate) fn index_error(message: impl Into<String>) -> Stop {
     Stop::raised_as("IndexError", message)
 }
 
 /// Refuses a number out of the range of an element type. Negative integers wrap in unsigned types;
 /// floating point numbers are truncated, and must not be less than the smallest.
-pub fn check_fits(value: Scalar, dtype: DType) -> Result<(), Stop> {
+pub(crate) fn check_fits(value: Scalar, dtype: DType) -> Result<(), Stop> {
     let x = value.real();
     let fits = match (value, dtype.arithmetic(), dtype.range()) {
         (_, Some(Kind::Bool), _) => true,

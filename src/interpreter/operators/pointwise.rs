@@ -15,7 +15,7 @@ use crate::tensor::{C128, DType, Kind, Scalar, Tensor};
 use std::f64::consts::{FRAC_2_SQRT_PI, LN_2, PI};
 
 /// The kernel table.
-pub const ROWS: &[Row] = &[
+pub(crate) const ROWS: &[Row] = &[
     ("aten::add", |call| scaled(call, i64::wrapping_add, |a, b| a + b, |a, b| a + b)),
     ("aten::_add_relu", |call| scaled(call, |a, b| a.wrapping_add(b).max(0), |a, b| positive(a + b), |a, b| a + b)),
     ("aten::sub", sub),
@@ -267,22 +267,22 @@ fn of_parts(call: &Call<'_>, x: &Tensor) -> Types {
 }
 
 /// The larger, NaN if one of them is, and the first of two zeros.
-pub fn larger(a: f64, b: f64) -> f64 {
+pub(crate) fn larger(a: f64, b: f64) -> f64 {
     if b.is_nan() || a < b { b } else { a }
 }
 
 /// The smaller, NaN if one of them is, and the first of two zeros.
-pub fn smaller(a: f64, b: f64) -> f64 {
+pub(crate) fn smaller(a: f64, b: f64) -> f64 {
     if b.is_nan() || a > b { b } else { a }
 }
 
 /// The positive part of a number; NaN stays.
-pub fn positive(x: f64) -> f64 {
+pub(crate) fn positive(x: f64) -> f64 {
     if x <= 0.0 { 0.0 } else { x }
 }
 
 /// The logistic function.
-pub fn sigmoid(x: f64) -> f64 {
+pub(crate) fn sigmoid(x: f64) -> f64 {
     1.0 / (1.0 + (-x).exp())
 }
 
@@ -311,7 +311,7 @@ fn sgn(z: C128) -> C128 {
 }
 
 /// The first operand: `self`, or its name in old schemas.
-pub fn self_of(call: &Call<'_>) -> Result<Tensor, Stop> {
+pub(crate) fn self_of(call: &Call<'_>) -> Result<Tensor, Stop> {
     match call.arg(0)? {
         IValue::Tensor(tensor) => Ok(tensor.clone()),
         _ => match call.schema.and_then(|schema| schema.formals.first()) {
@@ -596,7 +596,7 @@ fn powers(exponent: Option<Scalar>, computed: DType) -> fn(f64, f64) -> f64 {
 
 /// Symmetric around 0: the library loses precision for negative arguments, where it takes the
 /// logarithm of a number close to 0.
-pub fn atanh(x: f64) -> f64 {
+pub(crate) fn atanh(x: f64) -> f64 {
     x.abs().atanh().copysign(x)
 }
 
@@ -637,7 +637,7 @@ fn lcm(a: i64, b: i64) -> i64 {
 }
 
 /// PyTorch's names of element types, in C.
-pub fn c_name(dtype: DType) -> &'static str {
+pub(crate) fn c_name(dtype: DType) -> &'static str {
     match dtype {
         DType::Byte => "unsigned char",
         DType::Char => "signed char",
@@ -655,7 +655,7 @@ pub fn c_name(dtype: DType) -> &'static str {
 }
 
 /// PyTorch's message for a kernel that lacks a type.
-pub fn not_implemented(kernel: &str, dtype: DType) -> Stop {
+pub(crate) fn not_implemented(kernel: &str, dtype: DType) -> Stop {
     Stop::raised(format!("\"{kernel}\" not implemented for '{}'", dtype.name()))
 }
 
@@ -693,7 +693,7 @@ fn refuse_bools(call: &Call<'_>) -> Result<(), Stop> {
 }
 
 /// Computes with one operand, whose type is kept.
-pub fn keeping(
+pub(crate) fn keeping(
     call: &Call<'_>,
     of_ints: impl Fn(i64) -> i64,
     of_floats: impl Fn(f64) -> f64,
@@ -709,7 +709,7 @@ pub fn keeping(
 }
 
 /// Computes with one operand; integers become floats.
-pub fn real(call: &Call<'_>, of_floats: impl Fn(f64) -> f64, of_complex: impl Fn(C128) -> C128) -> Answer {
+pub(crate) fn real(call: &Call<'_>, of_floats: impl Fn(f64) -> f64, of_complex: impl Fn(C128) -> C128) -> Answer {
     let x = self_of(call)?;
     let types = Types::same(to_float_arithmetic(x.dtype()), call.precision());
     one(match types.common.is_complex() {
@@ -863,7 +863,7 @@ fn logit(call: &Call<'_>) -> Answer {
 
 /// The inverse of `erf`: a rational start (Giles, "Approximating the erfinv function", 2010), then
 /// Newton's method.
-pub fn erfinv(y: f64) -> f64 {
+pub(crate) fn erfinv(y: f64) -> f64 {
     if y.abs() >= 1.0 || y.is_nan() {
         return if y.abs() == 1.0 { y * f64::INFINITY } else { f64::NAN };
     }

@@ -8,7 +8,7 @@ use crate::tensor::buffer::Wide;
 use crate::tensor::{DType, Tensor, layout};
 
 /// The kernel table.
-pub const ROWS: &[Row] = &[
+pub(crate) const ROWS: &[Row] = &[
     ("aten::max_pool1d", |call| one(max_pool(call, 1)?.0)),
     ("aten::max_pool2d", |call| one(max_pool(call, 2)?.0)),
     ("aten::max_pool3d", |call| one(max_pool(call, 3)?.0)),

@@ -14,7 +14,7 @@ use crate::tensor::{DType, Precision, Quantizer, Tensor, layout};
 use std::rc::Rc;
 
 /// The rows.
-pub const ROWS: &[Row] = &[
+pub(crate) const ROWS: &[Row] = &[
     ("aten::quantize_per_tensor", quantize_per_tensor),
     ("aten::quantize_per_channel", quantize_per_channel),
     ("aten::quantize_per_tensor_dynamic", quantize_dynamically),
@@ -146,7 +146,7 @@ const FIXED: &[(&str, f64, i64)] =
     &[("aten::sigmoid", 1.0 / 256.0, 0), ("aten::tanh", 2.0 / 256.0, 128), ("aten::hardsigmoid", 1.0 / 256.0, 0)];
 
 /// Whether a value is a quantised tensor, or a list of such.
-pub fn holds_quantized(value: &IValue) -> bool {
+pub(crate) fn holds_quantized(value: &IValue) -> bool {
     match value {
         IValue::Tensor(tensor) => tensor.dtype().is_quantized(),
         IValue::List(list) => {
@@ -157,7 +157,7 @@ pub fn holds_quantized(value: &IValue) -> bool {
 }
 
 /// Runs an operator on quantised tensors.
-pub fn run(call: &Call<'_>, kernel: Kernel, in_place: bool) -> Answer {
+pub(crate) fn run(call: &Call<'_>, kernel: Kernel, in_place: bool) -> Answer {
     let kind = call.kind().as_str();
     let base = if in_place { kind.strip_suffix('_').unwrap_or(kind) } else { kind };
     if base.contains("quantized::") || base.starts_with("prim::") || PLAIN.contains(&base) {

@@ -14,7 +14,7 @@ use crate::tensor::quantizer::clamped;
 use crate::tensor::{DType, Precision, Quantizer, Tensor, layout};
 
 /// The rows.
-pub const ROWS: &[Row] = &[
+pub(crate) const ROWS: &[Row] = &[
     ("quantized::add_scalar", |call| plus(call, false)),
     ("quantized::add_scalar_relu", |call| plus(call, true)),
     ("quantized::mul_scalar", |call| times(call, false)),

@@ -18,7 +18,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 /// The rows.
-pub const ROWS: &[Row] = &[
+pub(crate) const ROWS: &[Row] = &[
     ("quantized::conv1d_prepack", |call| prepack(call, "Conv2dPackedParamsBase", 1)),
     ("quantized::conv2d_prepack", |call| prepack(call, "Conv2dPackedParamsBase", 2)),
     ("_quantized::conv2d_prepack", |call| prepack(call, "Conv2dPackedParamsBase", 2)),

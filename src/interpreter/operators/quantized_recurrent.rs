@@ -13,7 +13,7 @@ use crate::interpreter::stop::Stop;
 use crate::tensor::{DType, Precision, Tensor, layout};
 
 /// The rows.
-pub const ROWS: &[Row] = &[
+pub(crate) const ROWS: &[Row] = &[
     ("quantized::make_quantized_cell_params_dynamic", cell_params),
     ("quantized::make_quantized_cell_params_fp16", cell_params),
     ("aten::quantized_lstm", lstm),

@@ -9,7 +9,7 @@ use crate::tensor::layout::{self, Dims, wrap, wrap_all};
 use crate::tensor::{DType, Tensor};
 
 /// The kernel table.
-pub const ROWS: &[Row] = &[
+pub(crate) const ROWS: &[Row] = &[
     ("aten::channel_shuffle", channel_shuffle),
     ("aten::flip", flip),
     ("aten::fliplr", flip),

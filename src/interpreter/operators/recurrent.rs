@@ -12,7 +12,7 @@ use crate::interpreter::stop::Stop;
 use crate::tensor::{Tensor, layout};
 
 /// The kernel table.
-pub const ROWS: &[Row] = &[
+pub(crate) const ROWS: &[Row] = &[
     ("aten::lstm", |call| network(call, Cell::Lstm)),
     ("aten::gru", |call| network(call, Cell::Gru)),
     ("aten::rnn_tanh", |call| network(call, Cell::Tanh)),

@@ -13,7 +13,7 @@ use crate::tensor::promotion::{Promotion, result_type, to_float_arithmetic};
 use crate::tensor::{C128, DType, Kind, Precision, Scalar, Tensor};
 
 /// The kernel table.
-pub const ROWS: &[Row] = &[
+pub(crate) const ROWS: &[Row] = &[
     ("aten::_aminmax", aminmax),
     ("aten::all", all),
     ("aten::allclose", allclose),

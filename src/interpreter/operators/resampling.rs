@@ -12,7 +12,7 @@ use crate::interpreter::stop::Stop;
 use crate::tensor::{Scalar, Tensor, layout};
 
 /// The kernel table.
-pub const ROWS: &[Row] = &[
+pub(crate) const ROWS: &[Row] = &[
     ("aten::upsample_nearest1d", |call| upsample(call, 1, Mode::Nearest)),
     ("aten::upsample_nearest2d", |call| upsample(call, 2, Mode::Nearest)),
     ("aten::upsample_nearest3d", |call| upsample(call, 3, Mode::Nearest)),

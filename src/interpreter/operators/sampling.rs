@@ -11,7 +11,7 @@ use crate::tensor::blocks::{Rows, map1, map2, map3};
 use crate::tensor::{DType, Tensor, layout};
 
 /// The kernel table.
-pub const ROWS: &[Row] = &[
+pub(crate) const ROWS: &[Row] = &[
     ("aten::rand", |call| fresh(call, Philox::uniform)),
     ("aten::randn", |call| fresh(call, Philox::normal)),
     ("aten::rand_like", |call| alike(call, Philox::uniform)),

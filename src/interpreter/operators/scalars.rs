@@ -11,7 +11,7 @@ use crate::tensor::{C128, Kind, Scalar};
 use crate::types::{Simple, TypeKind};
 
 /// The kernel table.
-pub const ROWS: &[Row] = &[
+pub(crate) const ROWS: &[Row] = &[
     ("aten::add", |call| match (call.arg(0)?, call.arg(1)?) {
         (IValue::List(_) | IValue::Str(_), _) => super::containers::add(call),
         _ => binary(call, i64::wrapping_add, |a, b| a + b, |a, b| a + b),
@@ -296,7 +296,7 @@ fn pow(call: &Call<'_>) -> Answer {
 }
 
 /// Integer powers wrap; a negative exponent gives 0 except for the bases 1 and -1.
-pub fn int_power(base: i64, exponent: i64) -> i64 {
+pub(crate) fn int_power(base: i64, exponent: i64) -> i64 {
     match (base, exponent) {
         (_, 0..) => power(base, exponent as u64),
         (1, _) => 1,
@@ -347,7 +347,7 @@ fn gcd(a: i64, b: i64) -> i64 {
 }
 
 /// Equality of any two values; containers are compared element by element.
-pub fn equal(a: &IValue, b: &IValue) -> bool {
+pub(crate) fn equal(a: &IValue, b: &IValue) -> bool {
     match (a, b) {
         (IValue::Str(a), IValue::Str(b)) => a == b,
         (IValue::Device(a), IValue::Device(b)) => a.placed() == b.placed(),
@@ -377,7 +377,7 @@ fn compared(call: &Call<'_>, wanted: fn(bool, bool) -> bool) -> Answer {
 }
 
 /// The order of two numbers or strings; `None` if one is NaN.
-pub fn order(a: &IValue, b: &IValue) -> Option<std::cmp::Ordering> {
+pub(crate) fn order(a: &IValue, b: &IValue) -> Option<std::cmp::Ordering> {
     match (a, b) {
         (IValue::Str(a), IValue::Str(b)) => Some(a.cmp(b)),
         (IValue::Tuple(a), IValue::Tuple(b)) => {
@@ -405,7 +405,7 @@ fn bits(call: &Call<'_>, f: fn(i64, i64) -> i64) -> Answer {
 }
 
 /// Shifts by 64 and more give 0 bits, and so do negative shifts.
-pub fn shifted(a: i64, by: i64, left: bool) -> i64 {
+pub(crate) fn shifted(a: i64, by: i64, left: bool) -> i64 {
     match (by, left) {
         (0..64, true) => a.wrapping_shl(by as u32),
         (0..64, false) => a >> by,

@@ -13,7 +13,7 @@ use crate::tensor::promotion::to_float_arithmetic;
 use crate::tensor::{DType, Tensor};
 
 /// The kernel table.
-pub const ROWS: &[Row] = &[
+pub(crate) const ROWS: &[Row] = &[
     ("aten::cummax", cummax),
     ("aten::cummin", cummin),
     ("aten::cumprod", cumprod),

@@ -10,7 +10,7 @@ use crate::tensor::layout::{self, Dims, wrap};
 use crate::tensor::{DType, Scalar, Tensor};
 
 /// The kernel table.
-pub const ROWS: &[Row] = &[
+pub(crate) const ROWS: &[Row] = &[
     ("aten::gather", gather),
     ("aten::index_add", index_add),
     ("aten::index_copy", index_copy),

@@ -7,7 +7,7 @@ use crate::tensor::blocks::Rows;
 use crate::tensor::{DType, Tensor, layout};
 
 /// The kernel table.
-pub const ROWS: &[Row] = &[
+pub(crate) const ROWS: &[Row] = &[
     ("aten::softmax", |call| over_dim(call, softmax)),
     ("aten::_softmax", |call| over_dim(call, softmax)),
     ("aten::special_softmax", |call| over_dim(call, softmax)),

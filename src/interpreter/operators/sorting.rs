@@ -14,7 +14,7 @@ use crate::tensor::layout::{Dims, wrap};
 use crate::tensor::{DType, Tensor};
 
 /// The kernel table.
-pub const ROWS: &[Row] = &[
+pub(crate) const ROWS: &[Row] = &[
     ("aten::_unique", unique),
     ("aten::_unique2", unique),
     ("aten::argsort", argsort),

@@ -26,7 +26,7 @@ pub(super) struct Axis {
 
 impl Axis {
     /// A dimension with one element.
-    pub fn single() -> Axis {
+    pub(crate) fn single() -> Axis {
         Axis { input: 1, output: 1, kernel: 1, stride: 1, dilation: 1, before: 0 }
     }
 

@@ -11,7 +11,7 @@ use crate::tensor::promotion::to_float_arithmetic;
 use std::f64::consts::{FRAC_1_SQRT_2, LN_2, PI, SQRT_2};
 
 /// The kernel table.
-pub const ROWS: &[Row] = &[
+pub(crate) const ROWS: &[Row] = &[
     ("aten::i0", |call| floats_of(call, &self_of(call)?, "i0_vml_cpu", |x| bessel(0, x, false))),
     ("aten::special_i0", |call| floats_of(call, &self_of(call)?, "i0_vml_cpu", |x| bessel(0, x, false))),
     ("aten::special_i0e", |call| floats_of(call, &self_of(call)?, "i0e_cpu", |x| bessel(0, x, true))),

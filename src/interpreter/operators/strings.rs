@@ -7,7 +7,7 @@ use crate::interpreter::shown_values::to_str;
 use crate::interpreter::stop::Stop;
 
 /// The kernel table.
-pub const ROWS: &[Row] = &[
+pub(crate) const ROWS: &[Row] = &[
     ("aten::str", |call| one(to_str(call.arg(0)?, call.release()))),
     ("aten::format", format),
     ("aten::percentFormat", percent_format::percent_format),
@@ -44,7 +44,7 @@ pub const ROWS: &[Row] = &[
 ];
 
 /// An operand that is a string.
-pub fn text<'a>(call: &Call<'a>, i: usize) -> Result<&'a str, Stop> {
+pub(crate) fn text<'a>(call: &Call<'a>, i: usize) -> Result<&'a str, Stop> {
     match call.arg(i)? {
         IValue::Str(text) => Ok(text),
         other => Err(Stop::unsupported(format!("`{}` of a {}", call.kind(), other.kind_name()))),
@@ -52,7 +52,7 @@ pub fn text<'a>(call: &Call<'a>, i: usize) -> Result<&'a str, Stop> {
 }
 
 /// The character at an index; PyTorch counts bytes.
-pub fn character(text: &str, index: i64) -> Answer {
+pub(crate) fn character(text: &str, index: i64) -> Answer {
     match wrapped(index, text.len()) {
         Some(i) => one(String::from_utf8_lossy(&text.as_bytes()[i..=i]).into_owned()),
         None => Err(Stop::raised("string index out of range")),
@@ -146,12 +146,12 @@ fn not_found() -> Answer {
 }
 
 /// The index of a substring.
-pub fn index(call: &Call<'_>) -> Answer {
+pub(crate) fn index(call: &Call<'_>) -> Answer {
     found(call, false)?.map_or_else(not_found, one)
 }
 
 /// The number of occurrences of a substring.
-pub fn count(call: &Call<'_>) -> Answer {
+pub(crate) fn count(call: &Call<'_>) -> Answer {
     one(part(call)?.matches(text(call, 1)?).count())
 }
 

@@ -14,7 +14,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 /// The kernel table.
-pub const ROWS: &[Row] = &[
+pub(crate) const ROWS: &[Row] = &[
     ("prim::TupleConstruct", |call| one(IValue::tuple(call.args.iter().cloned()))),
     ("prim::TupleUnpack", |call| several(parts(call.arg(0)?)?)),
     ("prim::TupleIndex", tuple_index),
@@ -99,7 +99,7 @@ fn tuple_index(call: &Call<'_>) -> Answer {
 }
 
 /// An index counted from the end when it is negative.
-pub fn wrapped(index: i64, len: usize) -> Option<usize> {
+pub(crate) fn wrapped(index: i64, len: usize) -> Option<usize> {
     let at = if index < 0 { index + len as i64 } else { index };
     (0..len as i64).contains(&at).then_some(at as usize)
 }
@@ -302,7 +302,7 @@ fn enum_value(call: &Call<'_>) -> Answer {
 }
 
 /// Whether a tensor has the properties of a type.
-pub fn conforms(tensor: &Tensor, ty: &TensorType, with_grad: bool) -> bool {
+pub(crate) fn conforms(tensor: &Tensor, ty: &TensorType, with_grad: bool) -> bool {
     let sizes = ty.sizes.as_ref().is_none_or(|sizes| {
         let fits = |(dim, &size): (&Dim, &i64)| !matches!(dim, Dim::Known(known) if *known != size);
         sizes.len() == tensor.rank() && sizes.iter().zip(tensor.shape()).all(fits)
@@ -340,7 +340,7 @@ fn guard(call: &Call<'_>) -> Answer {
 }
 
 /// Whether a value satisfies a guard.
-pub fn holds(value: &IValue, ty: Type) -> bool {
+pub(crate) fn holds(value: &IValue, ty: Type) -> bool {
     match (value, ty.as_tensor()) {
         (IValue::Tensor(tensor), Some(ty)) => ty.undefined != Some(true) && conforms(tensor, ty, true),
         (IValue::Undefined, Some(said)) => said.undefined == Some(true) || ty == Type::tensor(),

@@ -16,7 +16,7 @@ use crate::tensor::{DType, Tensor};
 use std::f64::consts::FRAC_1_SQRT_2;
 
 /// The kernel table.
-pub const ROWS: &[Row] = &[
+pub(crate) const ROWS: &[Row] = &[
     ("aten::_native_multi_head_attention", native_multi_head_attention),
     ("aten::_transformer_encoder_layer_fwd", encoder_layer),
     ("aten::_nested_tensor_from_mask_left_aligned", |_| Err(no_nested_tensors())),

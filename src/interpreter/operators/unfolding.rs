@@ -9,7 +9,7 @@ use crate::tensor::gemm::Ring;
 use crate::tensor::{Tensor, layout};
 
 /// The kernel table. Each operator is the gradient of the other.
-pub const ROWS: &[Row] = &[
+pub(crate) const ROWS: &[Row] = &[
     ("aten::im2col", im2col),
     ("aten::col2im", col2im),
     ("aten::im2col_backward", col2im),

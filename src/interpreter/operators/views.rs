@@ -10,7 +10,7 @@ use crate::tensor::layout::{self, Dims, Fault, wrap, wrap_all};
 use crate::tensor::{C128, DType, Tensor};
 
 /// The kernel table.
-pub const ROWS: &[Row] = &[
+pub(crate) const ROWS: &[Row] = &[
     ("aten::_conj", conj),
     ("aten::_reshape_alias", as_strided),
     ("aten::_shape_as_tensor", shape_as_tensor),

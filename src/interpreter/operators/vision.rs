@@ -7,7 +7,7 @@ use crate::interpreter::stop::Stop;
 use crate::tensor::{DType, Tensor, layout};
 
 /// The kernel table.
-pub const ROWS: &[Row] = &[("torchvision::nms", nms), ("torchvision::roi_align", roi_align)];
+pub(crate) const ROWS: &[Row] = &[("torchvision::nms", nms), ("torchvision::roi_align", roi_align)];
 
 fn tensor(call: &Call, i: usize) -> Result<Tensor, Stop> {
     let found = call.args.get(i).and_then(IValue::tensor).cloned();

@@ -12,7 +12,7 @@ use crate::tensor::promotion::Promotion;
 use crate::tensor::{C128, DType, Kind, Scalar, Tensor};
 
 /// The kernel table.
-pub const ROWS: &[Row] = &[("aten::addcmul", addcmul), ("aten::addcdiv", addcdiv), ("aten::lerp", lerp)];
+pub(crate) const ROWS: &[Row] = &[("aten::addcmul", addcmul), ("aten::addcdiv", addcdiv), ("aten::lerp", lerp)];
 
 /// `self + value * tensor1 * tensor2`
 fn addcmul(call: &Call<'_>) -> Answer {

@@ -6,7 +6,7 @@ use crate::tensor::layout;
 use std::f64::consts::TAU;
 
 /// The kernel table.
-pub const ROWS: &[Row] = &[
+pub(crate) const ROWS: &[Row] = &[
     ("aten::hann_window", |call| window(call, |x| 0.5 - 0.5 * (TAU * x).cos())),
     ("aten::hamming_window", hamming),
     ("aten::blackman_window", |call| window(call, |x| 0.42 - 0.5 * (TAU * x).cos() + 0.08 * (2.0 * TAU * x).cos())),

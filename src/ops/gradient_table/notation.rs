@@ -102,7 +102,7 @@ pub struct Line {
 }
 
 /// Parses a body. An error means a mistake in the table, which a test finds.
-pub fn body(text: &'static str) -> Result<Body, String> {
+pub(crate) fn body(text: &'static str) -> Result<Body, String> {
     let mut reader = Reader { tokens: tokens(text)?, at: 0 };
     let body = reader.body("")?;
     Ok(body)

@@ -14,7 +14,7 @@ use crate::types::era::Era;
 use crate::types::{Type, TypeKind};
 
 /// The facts of a row, by the names of their fields.
-pub const FIELDS: [&str; 9] =
+pub(crate) const FIELDS: [&str; 9] =
     ["shape", "computation", "fusion", "gradient", "guard", "accuracy", "semantics", "python", "operands"];
 
 /// A shorter text is no reason.

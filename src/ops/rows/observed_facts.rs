@@ -215,8 +215,9 @@ const UNSTATED: &str = "no row states this fact";
 
 #[cfg(test)]
 mod tests {
+    use super::super::checking::FIELDS;
     use super::super::checking::lacks;
-    use super::super::{FIELDS, complaints, rows, without};
+    use super::super::{complaints, rows, without};
     use super::*;
 
     #[test]

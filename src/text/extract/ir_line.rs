@@ -130,7 +130,7 @@ pub(super) struct Header {
 
 impl Header {
     /// Whether it is `with … = graph(`, which belongs to the preceding graph.
-    pub fn is_section(self) -> bool {
+    pub(crate) fn is_section(self) -> bool {
         self.start < self.graph
     }
 }
@@ -172,7 +172,7 @@ pub(super) struct Brackets {
 
 impl Brackets {
     /// Adds the next part of the same line.
-    pub fn feed(&mut self, text: &[u8]) {
+    pub(crate) fn feed(&mut self, text: &[u8]) {
         for (at, byte) in text.iter().enumerate() {
             match byte {
                 _ if self.in_comment => return,
@@ -189,17 +189,17 @@ impl Brackets {
     }
 
     /// Continues with the next line of the same parameter list.
-    pub fn next_line(&mut self) {
+    pub(crate) fn next_line(&mut self) {
         *self = Brackets { depth: self.depth, ..Brackets::default() };
     }
 
     /// The number of open brackets.
-    pub fn depth(&self) -> usize {
+    pub(crate) fn depth(&self) -> usize {
         self.depth
     }
 
     /// Whether a line must be cut, given the number of brackets that may be open at its end.
-    pub fn is_cut(&self, allowed: usize) -> bool {
+    pub(crate) fn is_cut(&self, allowed: usize) -> bool {
         !self.in_comment && (self.depth > allowed || self.in_string)
     }
 }

@@ -61,25 +61,25 @@ pub(super) struct Likeness {
 
 impl Prefix {
     /// The prefix of a graph whose header follows `bytes`.
-    pub fn new(bytes: &[u8]) -> Prefix {
+    pub(crate) fn new(bytes: &[u8]) -> Prefix {
         Prefix { bytes: bytes.to_vec(), tag: find_tag(bytes), varies: 0 }
     }
 
     /// Whether the prefix is only white space.
-    pub fn is_blank(&self) -> bool {
+    pub(crate) fn is_blank(&self) -> bool {
         self.bytes.trim_ascii().is_empty()
     }
 
     /// The prefix without the prompt of an interpreter or debugger, which is on the screen when
     /// another process prints and therefore precedes the first line only. `None` if there is no
     /// prompt or nothing else.
-    pub fn without_prompt(&self) -> Option<Prefix> {
+    pub(crate) fn without_prompt(&self) -> Option<Prefix> {
         let rest = PROMPTS.iter().find_map(|prompt| self.bytes.strip_prefix(*prompt))?;
         (!rest.trim_ascii().is_empty()).then(|| Prefix::new(rest))
     }
 
     /// Compares the start of `line` with the first `length` bytes of this prefix.
-    pub fn likeness(&self, length: usize, line: &[u8]) -> Likeness {
+    pub(crate) fn likeness(&self, length: usize, line: &[u8]) -> Likeness {
         let prefix = &self.bytes[..length];
         let fixed = self.tag.as_ref().map_or(0..0, |tag| tag.span.clone());
         let (mut p, mut l, mut numbers, mut differs) = (0, 0, 0, 0);
@@ -102,14 +102,14 @@ impl Prefix {
 
     /// Whether a graph after `other` would come from the same writer: all constant parts of this
     /// prefix are equal there.
-    pub fn same_stream(&self, length: usize, other: &Prefix) -> bool {
+    pub(crate) fn same_stream(&self, length: usize, other: &Prefix) -> bool {
         let like = self.likeness(length, &other.bytes);
         let whole = like.of_prefix == length && like.of_line == other.bytes.len();
         (whole && like.differs & !self.varies == 0) || (self.is_blank() && other.is_blank())
     }
 
     /// Takes over which numbers are known to change, from a prefix of the same form.
-    pub fn learn_from(&mut self, other: &Prefix) {
+    pub(crate) fn learn_from(&mut self, other: &Prefix) {
         let like = other.likeness(other.bytes.len(), &self.bytes);
         if like.of_prefix == other.bytes.len() && like.of_line == self.bytes.len() {
             self.varies |= other.varies;

@@ -24,7 +24,7 @@ enum Open {
 
 impl ModuleDump {
     /// Processes a line that belongs to no graph.
-    pub fn line(&mut self, line: &[u8]) {
+    pub(crate) fn line(&mut self, line: &[u8]) {
         let line = line.trim_ascii();
         if line == b"}" {
             self.open.pop();
@@ -43,7 +43,7 @@ impl ModuleDump {
     }
 
     /// The method whose braces are open, such as `__torch__.M.forward`.
-    pub fn method(&self) -> Option<String> {
+    pub(crate) fn method(&self) -> Option<String> {
         let Some(Open::Method(method)) = self.open.last() else { return None };
         let module = self.open.iter().rev().find_map(|open| match open {
             Open::Module(name) => Some(name),

@@ -70,7 +70,7 @@ pub(super) struct OpenGraph {
 
 impl OpenGraph {
     /// Opens a graph at the line with the header.
-    pub fn new(first_line: usize, line: &[u8], header: Header, title_before: Option<String>) -> OpenGraph {
+    pub(crate) fn new(first_line: usize, line: &[u8], header: Header, title_before: Option<String>) -> OpenGraph {
         let section = header.is_section().then(|| plain(&line[header.start + 5..header.graph - 3]));
         let mut graph = OpenGraph {
             first_line,
@@ -97,28 +97,28 @@ impl OpenGraph {
     }
 
     /// The prefix of the header, for comparison with that of the next graph.
-    pub fn prefix(&self) -> &Prefix {
+    pub(crate) fn prefix(&self) -> &Prefix {
         &self.prefix
     }
 
     /// Takes over the known facts about prefixes of this form.
-    pub fn learn_prefix(&mut self, other: &Prefix) {
+    pub(crate) fn learn_prefix(&mut self, other: &Prefix) {
         self.prefix.learn_from(other);
     }
 
     /// Whether a header after `other` implies that this graph is over.
-    pub fn is_ended_by(&self, other: &Prefix) -> bool {
+    pub(crate) fn is_ended_by(&self, other: &Prefix) -> bool {
         let whole = self.prefix.bytes.len();
         self.prefix.same_stream(self.prefix_length.unwrap_or(whole), other) || self.prefix.same_stream(whole, other)
     }
 
     /// Whether only a directly following section could still belong to it.
-    pub fn may_be_over(&self) -> bool {
+    pub(crate) fn may_be_over(&self) -> bool {
         self.stage == Stage::Returned && !self.braces && self.sections.0 <= self.sections.1
     }
 
     /// The claim of a line as the next one, with its badness; `None` if it does not fit.
-    pub fn claim<'l>(&self, line: &'l [u8]) -> Option<Claim<'l>> {
+    pub(crate) fn claim<'l>(&self, line: &'l [u8]) -> Option<Claim<'l>> {
         self.claim_behind(&self.prefix, line).or_else(|| self.claim_without_prompt(line))
     }
 
@@ -161,7 +161,7 @@ impl OpenGraph {
     }
 
     /// Appends a claimed line.
-    pub fn take(&mut self, claim: Claim) {
+    pub(crate) fn take(&mut self, claim: Claim) {
         if let Some(bare) = claim.without_prompt.then(|| self.prefix.without_prompt()).flatten() {
             self.prefix = bare;
         }
@@ -245,13 +245,13 @@ impl OpenGraph {
 
     /// Whether the last line must be cut, so that `line`, which is not a line of a graph, may be
     /// its rest.
-    pub fn wants(&self, line: &[u8]) -> bool {
+    pub(crate) fn wants(&self, line: &[u8]) -> bool {
         let allowed = usize::from(self.stage == Stage::Params);
         self.brackets.is_cut(allowed) && self.parts < MOST_PARTS && find_tag(line).is_none()
     }
 
     /// Joins the rest of a line that a terminal has cut.
-    pub fn join(&mut self, part: &[u8]) {
+    pub(crate) fn join(&mut self, part: &[u8]) {
         self.parts += 1;
         self.foreign = 0;
         self.text.pop();
@@ -264,7 +264,7 @@ impl OpenGraph {
 
     /// The collected graph; `None` for a lone header, which is more likely prose that mentions a
     /// graph.
-    pub fn finish(self) -> Option<Extracted> {
+    pub(crate) fn finish(self) -> Option<Extracted> {
         let length = self.prefix_length?;
         let complete = self.may_be_over() && !self.torn && !self.brackets.is_cut(0);
         let after_tag = self.prefix.tag.as_ref().map_or(0, |tag| tag.span.end);

@@ -19,7 +19,7 @@ pub(super) struct Unquoted<'a> {
 
 impl Unquoted<'_> {
     /// The line of the log that line `index`, counted from 0, comes from.
-    pub fn number(&self, index: usize) -> usize {
+    pub(crate) fn number(&self, index: usize) -> usize {
         self.numbers.as_ref().map_or(index + 1, |numbers| numbers[index])
     }
 }
