@@ -70,7 +70,7 @@ impl AliasDb {
     }
 
     /// Whether the graph still computes what was analysed.
-    pub(crate) fn is_current(&self, graph: &Graph) -> bool {
+    pub fn is_current(&self, graph: &Graph) -> bool {
         self.computation == graph.epoch().computation
     }
 

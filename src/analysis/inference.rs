@@ -12,7 +12,7 @@
 //! ones raises an exception. [`reported`] is the part that PyTorch's `complete_shape_analysis`
 //! would report.
 //!
-//! Element types follow from a single promotion table, [`Promotion`], which the interpreter uses
+//! Element types follow from a single promotion table, `Promotion`, which the interpreter uses
 //! too.
 
 mod algebra_shapes;

@@ -10,7 +10,7 @@
 //! "p * exp(x - m)"  Binary(Times, p, Call(exp, …))       operands p x m 25 operations, expensive
 //! ```
 //!
-//! Trees hold no parentheses. [`Expr::print`] adds those that C needs, and those that a reader
+//! Trees hold no parentheses. `Expr::print` adds those that C needs, and those that a reader
 //! wants around comparisons inside of `&` and `|`; a test prints each text of the tables back.
 
 use super::arithmetic::{Number, TYPES};

@@ -116,7 +116,7 @@ pub struct Step {
     /// Whether it is a value of the graph, not an intermediate one: 16-bit values are rounded,
     /// because eager kernels write them to memory.
     pub is_value: bool,
-    /// The loop over a row in which it is known, see [`Kernel::phase`].
+    /// The loop over a row in which it is known, see `Kernel::phase`.
     pub phase: usize,
 }
 

@@ -2,8 +2,8 @@
 //!
 //! A [`Kernel`] says what is computed, a [`Traversal`] the layout of its operands, and a
 //! [`Plan`] every free choice: the points of a tile, the values that begin a loop of their own, the
-//! values kept in the memory of a result and those computed again. [`choose`] holds the heuristics,
-//! with all constants in one [`Tuning`]; [`check`] says whether a plan is legal, or which loop and
+//! values kept in the memory of a result and those computed again. `choose` holds the heuristics,
+//! with all constants in one `Tuning`; [`check`] says whether a plan is legal, or which loop and
 //! which value forbid it; [`Plan::print`] and [`PlanFile`] are its text:
 //!
 //! ```text
@@ -16,7 +16,7 @@
 //!   phase 2 block 1024 ahead next-rows 131072
 //! ```
 //!
-//! To add a freedom: a field here, its default in [`choose`], its text in `print` and `set`, its
+//! To add a freedom: a field here, its default in `choose`, its text in `print` and `set`, its
 //! condition in [`check`], and a query in [`super::loop_structure`] that printers call.
 
 mod grid_choice;

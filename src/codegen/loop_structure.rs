@@ -1,5 +1,5 @@
 //! What the loops of a kernel do under a plan: rows apart from elements, a loop over the elements
-//! of a row for each reduction that waits for another (a phase, see [`Kernel::phase`]), and within
+//! of a row for each reduction that waits for another (a phase, see `Kernel::phase`), and within
 //! those the loops of steps that the plan has alone. Nothing here chooses or prints:
 //! [`super::kernel_plan`] and the nests ask the same queries.
 //!

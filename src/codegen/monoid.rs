@@ -2,8 +2,8 @@
 //! and what comes of it at the end.
 //!
 //! The loops over a row, the blocks of a loop, the parts of a row that threads share and the rows
-//! that memory interleaves all keep the state that a [`Monoid`] lists, and merge it by the one list
-//! of updates that it has. Updates are written as expressions over the letters of the [`Slot`]s:
+//! that memory interleaves all keep the state that a `Monoid` lists, and merge it by the one list
+//! of updates that it has. Updates are written as expressions over the letters of the `Slot`s:
 //! small ones are the state, capitals that of the other side, `x` is the element.
 //!
 //! ```text

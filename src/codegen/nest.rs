@@ -1,7 +1,7 @@
 //! The loop nest of a kernel under a plan: what every target prints, and what the executor runs.
 //!
 //! A [`Nest`] is a list of statements over accesses (elements of operands and results), buffers and
-//! values. All decisions have been made: [`build`](build::build) reads them off the plan, printers
+//! values. All decisions have been made: `build` reads them off the plan, printers
 //! only visit. Values have the names of the graph, and statements their IR lines:
 //!
 //! ```text
@@ -33,7 +33,7 @@
 //! barriers; see `grid_nests.rs`.
 //!
 //! A transformation of nests changes the plan and not the statements: add the choice to
-//! [`super::kernel_plan`], and let `build` read it. [`verify`](verification::verify) then checks
+//! [`super::kernel_plan`], and let `build` read it. `verify` then checks
 //! the nest, and the executor runs it.
 
 pub mod build;

@@ -73,7 +73,7 @@ impl Graph {
         outer
     }
 
-    /// Ends the current rewrite; `outer` is the result of [`Graph::begin_rewrite`].
+    /// Ends the current rewrite; `outer` is the result of `Graph::begin_rewrite`.
     pub fn end_rewrite(&mut self, outer: Option<Lineage>) {
         self.current_rewrite = outer;
     }

@@ -115,7 +115,7 @@ pub struct Line(pub char, pub Making, pub &'static str);
 /// The computation of an operator.
 #[derive(Clone, Copy, Debug)]
 pub struct Recipe {
-    /// The operator, which [`recipes`] fills in.
+    /// The operator, which `recipes` fills in.
     pub kind: &'static str,
     /// The optional tensors that must be given; the others must not be.
     pub given: &'static [&'static str],

@@ -10,7 +10,7 @@
 //!
 //! A row states every fact. It [`Has`] it, or has [`No`] such fact and says why: a row without a
 //! field does not compile, and [`complaints`] finds a row that leaves a field blank or whose facts
-//! contradict each other or the schemas. Rows stand in files by family. [`FAMILIES`] lists them;
+//! contradict each other or the schemas. Rows stand in files by family. `FAMILIES` lists them;
 //! [`super::shape_rules`], [`super::formulas`], [`super::recipes`], [`super::fusion_rules`],
 //! [`super::guard_rules`] and [`super::gradient_table`] look facts up in them, error budgets read
 //! [`accuracy`], and the tests draw their operands from [`Operands`].

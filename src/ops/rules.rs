@@ -4,8 +4,8 @@
 //! The facts are those of PyTorch's alias analysis and of its list of nodes with side effects,
 //! observed in its behaviour in 1.3 to 2.15. That of an operator with a row stands there, in the
 //! column `semantics` of [`super::rows`]. The table here is for the rest: constructs, namespaces
-//! (`ns::*`), and operators that are written in place. A kind without either is [`DECLARED`] if it
-//! has a schema, and [`UNKNOWN`] otherwise. A new fact is a new field of [`Rule`] and a builder for
+//! (`ns::*`), and operators that are written in place. A kind without either is `DECLARED` if it
+//! has a schema, and `UNKNOWN` otherwise. A new fact is a new field of [`Rule`] and a builder for
 //! it.
 
 use super::linear_rules::{Linear, LinearRow};
@@ -207,7 +207,7 @@ pub enum Basis {
 pub struct Rule {
     /// Its effects other than results.
     pub effect: Effect,
-    /// Whether it is random; `None` defers to the schema, see [`nondeterminism`].
+    /// Whether it is random; `None` defers to the schema, see `nondeterminism`.
     pub nondeterminism: Option<Nondeterminism>,
     /// Memory.
     pub alias: AliasRule,

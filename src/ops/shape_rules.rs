@@ -3,7 +3,7 @@
 //!
 //! Rules stand in [`super::rows`]. The first whose formal an overload has applies. The rules
 //! themselves, which [`Shape`] names, are in `analysis/inference.rs` and the files below it. They
-//! are as precise as possible; [`Reported`] is the part that `complete_shape_analysis` of PyTorch
+//! are as precise as possible; `Reported` is the part that `complete_shape_analysis` of PyTorch
 //! reports. That was measured: each overload of 2.15 with operands whose properties are all known,
 //! and with operands of known element type and rank; for 1.3 it is derived from recorded graphs.
 

@@ -77,7 +77,7 @@ impl EmulatedEntry {
     }
 }
 
-/// The arguments of a kernel. [`Function::run`] lists the requirements.
+/// The arguments of a kernel. `Function::run` lists the requirements.
 #[derive(Clone, Copy, Debug)]
 pub struct Arguments<'a> {
     /// Sizes of the iteration space, outermost first; at least one.
@@ -98,7 +98,7 @@ pub struct Arguments<'a> {
     /// The cache level of the operands: `ask` in the source.
     pub away: Away,
     /// The number of interleaved rows in a tile, at most
-    /// [`crate::codegen::kernel_plan::Plan::tile`].
+    /// `crate::codegen::kernel_plan::Plan::tile`.
     pub columns: usize,
     /// The part of a split reduction.
     pub part: Option<Part>,

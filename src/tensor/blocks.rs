@@ -1,6 +1,6 @@
 //! Traversal of tensors in blocks of wide numbers.
 //!
-//! An elementwise operator is a loop over a block of a few hundred numbers. [`map`] reads blocks of
+//! An elementwise operator is a loop over a block of a few hundred numbers. `map` reads blocks of
 //! all operands, broadcast to a common shape, passes them to the loop, and stores the first of them
 //! as the result.
 

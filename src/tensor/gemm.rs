@@ -1,6 +1,6 @@
 //! Matrix products on slices.
 //!
-//! [`naive`] is three loops in wide numbers. For `f32` and `f64` [`Real::multiply`] computes the
+//! `naive` is three loops in wide numbers. For `f32` and `f64` [`Real::multiply`] computes the
 //! same with vectors: [`Product`] describes a product, whose right factor may be [`Packed`] once
 //! for many products, and whose parts may be computed by several threads. `tools/bench/results.md`
 //! compares it with OpenBLAS and PyTorch, and says why no crate computes products here.

@@ -1,7 +1,7 @@
 //! The spelling of types: a parser for the types that every PyTorch since 1.0 prints, and a printer
 //! that gives them back.
 //!
-//! The parser refuses types deeper than [`MAX_DEPTH`], so that depth cannot overflow the stack.
+//! The parser refuses types deeper than `MAX_DEPTH`, so that depth cannot overflow the stack.
 //! Spellings that differ between versions for the same type (`None` and `NoneType`, `Dynamic` and
 //! `Tensor`, `10:48` and `strides=[48]`) are recorded in a [`Spelling`] by the parser and used by
 //! the printer.
