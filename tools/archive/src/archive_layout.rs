@@ -130,6 +130,14 @@ fn exported(mut records: Records, kind: Kind) -> Result<Archive> {
     archive.operators = parts.operators;
     archive.tensors = parts.tensors;
     archive.exported = Some(parts.facts);
+    // PyTorch reads them together with the program, as a pickle that may run anything.
+    let held = archive.records.held();
+    archive.sample_inputs().map_err(|refusal| {
+        let help = "a pickle may run anything when Python loads it; the graph does not need this record: \
+                    `zip -d FILE '*sample_inputs*'` removes it";
+        refusal.with_help(help)
+    })?;
+    archive.records.release(held);
     Ok(archive)
 }
 

@@ -17,6 +17,11 @@ pub(crate) enum Global {
     RebuildTensorOfType,
     RebuildQuantized,
     RebuildParameter,
+    RebuildParameterWithState,
+    /// `torch.Tensor` or `Parameter`: what `_rebuild_from_type_v2` makes of a tensor.
+    TensorClass,
+    /// A Python set, which only attributes of tensors are.
+    Set,
     /// `build_intlist` and the like: a list whose elements are of this kind.
     BuildList(&'static str),
     BuildTensorFromId,

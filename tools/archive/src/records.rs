@@ -91,6 +91,18 @@ impl Records {
         self.storage_of(0, record)
     }
 
+    /// The numbers of containers and storages so far, for [`Records::release`].
+    pub(crate) fn held(&self) -> (usize, usize) {
+        (self.containers.len(), self.storages.len())
+    }
+
+    /// Forgets containers and storages that were added since.
+    pub(crate) fn release(&mut self, (containers, storages): (usize, usize)) {
+        self.containers.truncate(containers);
+        self.storages.truncate(storages);
+        self.by_record.retain(|_, storage| *storage < storages);
+    }
+
     fn storage_of(&mut self, container: usize, record: String) -> Result<usize> {
         if let Some(known) = self.by_record.get(&(container, record.clone())) {
             return Ok(*known);

@@ -346,7 +346,14 @@ impl Machine<'_> {
             (Global::RebuildTensor, _) => self.tensor(&all, false)?,
             (Global::RebuildQuantized, _) => self.tensor(&all, true)?,
             (Global::RebuildParameter, [tensor, requires_grad, _]) => self.parameter(*tensor, *requires_grad)?,
-            (Global::RebuildTensorOfType, _) => return refuse("tensors of subclasses are not read"),
+            (Global::RebuildParameterWithState, [tensor, requires_grad, _, state]) => {
+                self.check_attributes(*state)?;
+                self.parameter(*tensor, *requires_grad)?
+            }
+            (Global::RebuildTensorOfType, [rebuild, class, arguments, state]) => {
+                return self.with_attributes(*rebuild, *class, *arguments, *state);
+            }
+            (Global::Set, [_]) => Value::Made { class: "builtins.set".to_owned(), from: arguments },
             _ => return refuse(format!("REDUCE of {global:?} with {} arguments", all.len())),
         };
         Ok(self.add(value))
@@ -416,6 +423,43 @@ impl Machine<'_> {
         })))
     }
 
+    /// A tensor with attributes, which PyTorch sets on it: the compiler marks dynamic dimensions of
+    /// the inputs of an exported program so. They do not change the tensor.
+    fn with_attributes(&mut self, rebuild: Id, class: Id, arguments: Id, state: Id) -> Result<Id> {
+        let (rebuild, class) = (self.get(rebuild).clone(), self.get(class));
+        let Value::Global(Global::TensorClass) = class else { return refuse("tensors of subclasses are not read") };
+        self.check_attributes(state)?;
+        match rebuild {
+            Value::Global(global @ (Global::RebuildTensor | Global::RebuildQuantized | Global::RebuildParameter)) => {
+                self.made(&global, arguments)
+            }
+            other => refuse(format!("_rebuild_from_type_v2 of {}, which makes no tensor", other.kind())),
+        }
+    }
+
+    /// Refuses attributes that are properties of a tensor: setting `data` replaces its elements.
+    /// The state is a dict, or a pair of one and of the values of slots, or None.
+    fn check_attributes(&self, state: Id) -> Result<()> {
+        match self.get(state) {
+            Value::Tuple(parts) if parts.len() == 2 => parts.iter().try_for_each(|part| self.check_names(*part)),
+            _ => self.check_names(state),
+        }
+    }
+
+    fn check_names(&self, attributes: Id) -> Result<()> {
+        let entries = match self.get(attributes) {
+            Value::None => return Ok(()),
+            Value::Dict(entries) => entries,
+            other => return refuse(format!("the state of a tensor is {}", other.kind())),
+        };
+        let name = |entry: &(Id, Id)| self.text_of(entry.0);
+        let names = entries.iter().map(name).collect::<Result<Vec<&str>>>()?;
+        match names.into_iter().find(|name| PROPERTIES.contains(name) || name.starts_with("__")) {
+            Some(name) => refuse(format!("a state that sets {} of a tensor", shown(name))),
+            None => Ok(()),
+        }
+    }
+
     fn quantizer(&self, parts: Id) -> Result<Quantizer> {
         let parts = self.tuple_of(parts)?;
         let scheme = parts.first().map(|scheme| self.get(*scheme));
@@ -478,13 +522,30 @@ impl Machine<'_> {
     }
 }
 
+/// Attributes of `torch.Tensor` that Python code can set and that change what the tensor is.
+const PROPERTIES: [&str; 10] = [
+    "data",
+    "grad",
+    "_grad",
+    "grad_fn",
+    "imag",
+    "names",
+    "real",
+    "requires_grad",
+    "_backward_hooks",
+    "_post_accumulate_grad_hooks",
+];
+
 /// The meaning of a global; all others are refused.
 fn global_of(module: &str, name: &str) -> Result<Global> {
     Ok(match (module, name) {
         ("torch._utils", "_rebuild_tensor_v2") => Global::RebuildTensor,
         ("torch._utils", "_rebuild_qtensor") => Global::RebuildQuantized,
         ("torch._utils", "_rebuild_parameter") => Global::RebuildParameter,
+        ("torch._utils", "_rebuild_parameter_with_state") => Global::RebuildParameterWithState,
         ("torch._tensor", "_rebuild_from_type_v2") => Global::RebuildTensorOfType,
+        ("torch", "Tensor") | ("torch.nn.parameter", "Parameter") => Global::TensorClass,
+        ("builtins" | "__builtin__", "set") => Global::Set,
         ("torch.jit._pickle", "build_intlist") => Global::BuildList("int"),
         ("torch.jit._pickle", "build_doublelist") => Global::BuildList("float"),
         ("torch.jit._pickle", "build_boollist") => Global::BuildList("bool"),

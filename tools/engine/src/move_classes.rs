@@ -1,5 +1,6 @@
 //! What kind of difference there is between two files of one model, and where it begins.
 
+use crate::moved_weights::WeightDifferences;
 use jitopt_core::interpreter::{IValue, Stop};
 use jitopt_core::tensor::Tensor;
 use jitopt_judge::aligning::{Alignment, Parting};
@@ -66,6 +67,8 @@ pub(crate) struct Evidence<'a> {
     /// Whether results are the same once the second file has the weights of the first; nothing if
     /// the weights are the same.
     pub(crate) same_with_our_weights: Option<bool>,
+    /// How the weights differ.
+    pub(crate) weights: &'a WeightDifferences,
     /// Whether the same program was run as two releases run it.
     pub(crate) releases_differ: bool,
     /// Whether sizes are known that only one of them accepts.
@@ -74,7 +77,7 @@ pub(crate) struct Evidence<'a> {
 
 /// The class of a difference, and why.
 pub(crate) fn class(evidence: &Evidence<'_>) -> (MoveClass, Vec<String>) {
-    let rules = [of_weights, of_types, of_mode, of_release, of_sizes, of_constants];
+    let rules = [of_stored_types, of_weights, of_types, of_mode, of_release, of_sizes, of_constants];
     if let Some(found) = rules.iter().find_map(|rule| rule(evidence)) {
         return found;
     }
@@ -87,12 +90,35 @@ pub(crate) fn class(evidence: &Evidence<'_>) -> (MoveClass, Vec<String>) {
     (MoveClass::Operator, why.chain(weights).collect())
 }
 
+/// Operators that compute the same, with operands of the same names.
+const FORMS: [&[&str]; 5] = [
+    &["aten::_convolution", "aten::convolution", "aten::conv1d", "aten::conv2d", "aten::conv3d"],
+    &["aten::softmax", "aten::_softmax"],
+    &["aten::log_softmax", "aten::_log_softmax"],
+    &["aten::layer_norm", "aten::native_layer_norm"],
+    &["aten::batch_norm", "aten::native_batch_norm", "aten::_native_batch_norm_legit_no_training"],
+];
+
 type Found = Option<(MoveClass, Vec<String>)>;
 
+/// Weights of another element type, where it shows: one of the files refuses the inputs of the
+/// other, or its results have another type, too.
+fn of_stored_types(evidence: &Evidence<'_>) -> Found {
+    let why = evidence.weights.dtypes.as_ref()?;
+    let is_refused = evidence.results.0.is_err() || evidence.results.1.is_err();
+    (is_refused || of_types(evidence).is_some()).then(|| (MoveClass::Dtype, vec![why.clone()]))
+}
+
 fn of_weights(evidence: &Evidence<'_>) -> Found {
-    let is_cause = evidence.same_with_our_weights == Some(true);
-    is_cause
-        .then(|| (MoveClass::Weights, vec!["with the weights of the first file the results are the same".to_owned()]))
+    if evidence.same_with_our_weights != Some(true) {
+        return None;
+    }
+    let (class, what) = match (&evidence.weights.training, evidence.weights.in_attributes_only) {
+        (Some(flag), true) => return Some((MoveClass::Mode, vec![format!("the attribute `{flag}` differs")])),
+        (None, true) => (MoveClass::Constant, "attributes"),
+        (_, false) => (MoveClass::Weights, "weights"),
+    };
+    Some((class, vec![format!("with the {what} of the first file the results are the same")]))
 }
 
 /// Element types of results, where there are as many.
@@ -140,10 +166,16 @@ fn of_sizes(evidence: &Evidence<'_>) -> Found {
         (Ok(a), Ok(b)) => tensors(a).iter().map(Tensor::shape).ne(tensors(b).iter().map(Tensor::shape)),
         _ => false,
     };
+    let raised = raises.and_then(Stop::exception);
+    let is_sized = is_sized || raised.as_ref().is_some_and(|raised| raised.message.contains(OF_OTHER_SIZE));
     let is_it = raises.is_some() && (evidence.fixes_sizes || is_sized) || is_sized && other_shapes;
-    let why = raises.and_then(Stop::exception).map(|raised| format!("it raises {}: {}", raised.class, raised.message));
+    let why = raised.map(|raised| format!("it raises {}: {}", raised.class, raised.message));
     is_it.then(|| (MoveClass::Shape, why.into_iter().collect()))
 }
+
+/// What a reshape to constant sizes raises: the first file may have raised before it computed what
+/// the second did not.
+const OF_OTHER_SIZE: &str = "is invalid for input of size";
 
 /// Operators that are given sizes.
 const SIZED: [&str; 8] = [
@@ -157,10 +189,11 @@ const SIZED: [&str; 8] = [
     "aten::arange",
 ];
 
-/// Both compute the same operator of the same tensors, with other numbers.
+/// Both compute the same operator of the same tensors, with other numbers. An exported program may
+/// have the operator that another one is made of: `aten::_convolution` and `aten::conv2d`.
 fn of_constants(evidence: &Evidence<'_>) -> Found {
     let (Some(a), Some(b)) = (&evidence.alignment.first, &evidence.alignment.second) else { return None };
-    if a.kind != b.kind {
+    if a.kind != b.kind && !FORMS.iter().any(|forms| [a, b].iter().all(|one| forms.contains(&one.kind.as_str()))) {
         return None;
     }
     let differ: Vec<String> = (a.numbers.iter())

@@ -51,7 +51,7 @@ impl MoveReport {
             class: None,
             why: Vec::new(),
             rounding: None,
-            weights: files.weights.clone(),
+            weights: files.weights.notes.clone(),
             sizes: files.sizes.clone(),
             differences: Vec::new(),
             sample: None,
@@ -70,7 +70,11 @@ impl MoveReport {
         self.samples = tally.same;
         self.unjudged = tally.unjudged.as_ref().map(|(_, stop)| stop.to_string());
         if tally.same == 0 {
-            self.verdict = "not compared";
+            // Inputs for one of them do not fit the other.
+            let dtypes = comparison.files.weights.dtypes.clone();
+            self.verdict = if dtypes.is_some() { "different" } else { "not compared" };
+            self.class = dtypes.as_ref().map(|_| MoveClass::Dtype);
+            self.why.extend(dtypes);
             return;
         }
         self.rounding = comparison.reference.rounding(&comparison.after);
@@ -100,6 +104,7 @@ impl MoveReport {
             results: (&ours.results, &theirs.results),
             alignment: &self.alignment,
             same_with_our_weights,
+            weights: &comparison.files.weights,
             releases_differ: comparison.files.is_one_program,
             fixes_sizes: !self.sizes.is_empty(),
         };

@@ -15,18 +15,38 @@ const MOST_LISTED: usize = 8;
 
 type Contents = BTreeMap<String, IValue>;
 
+/// What differs between the weights of two files.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct WeightDifferences {
+    /// In words.
+    pub(crate) notes: Vec<String>,
+    /// Whether they differ in attributes only: numbers and flags of modules.
+    pub(crate) in_attributes_only: bool,
+    /// The first module flag `training` that differs.
+    pub(crate) training: Option<String>,
+    /// The first weight whose element type differs, in words.
+    pub(crate) dtypes: Option<String>,
+}
+
 /// What differs between the weights of two files: those that one of them lacks, and those of
 /// another content. Numbers, flags and constants without a name are named only if both files have
 /// them: a saved module has many that an exported program has no place for.
-pub(crate) fn weights(first: &Contents, second: &Contents) -> Vec<String> {
-    let mut found = Vec::new();
+pub(crate) fn weights(first: &Contents, second: &Contents) -> WeightDifferences {
+    let mut all = WeightDifferences::default();
+    let (mut found, mut tensors) = (Vec::new(), false);
     for (name, ours) in first {
-        let (what, shown) = (if ours.tensor().is_some() { "weight" } else { "attribute" }, shown(name));
-        if let Some(theirs) = second.get(name) {
-            let differ = differences(ours, theirs, Tolerance::of(0.0, 0.0), "");
-            found.extend(differ.first().map(|first| format!("the {what} `{shown}` differs{first}")));
-        }
+        let Some(theirs) = second.get(name) else { continue };
+        let differ = differences(ours, theirs, Tolerance::of(0.0, 0.0), "");
+        let (Some(first), shown) = (differ.first(), shown(name)) else { continue };
+        let is_weight = ours.tensor().is_some();
+        tensors |= is_weight;
+        let what = if is_weight { "weight" } else { "attribute" };
+        found.push(format!("the {what} `{shown}` differs{first}"));
+        all.dtypes = all.dtypes.or_else(|| other_dtype(shown, ours, theirs));
+        let is_flag = !is_weight && shown.rsplit('.').next() == Some("training");
+        all.training = all.training.or_else(|| is_flag.then(|| shown.to_owned()));
     }
+    let in_both = found.len();
     let is_nowhere = |one: &Contents, name: &str, other: &Contents| {
         let weight = one.get(name);
         let is_same = |theirs: &IValue| weight.is_some_and(|ours| are_same(ours, theirs));
@@ -37,7 +57,14 @@ pub(crate) fn weights(first: &Contents, second: &Contents) -> Vec<String> {
     found.extend(ours.map(|name| format!("only the first file has the weight `{}`", shown(name))));
     let theirs = only_in(second, first).filter(|name| is_nowhere(second, name, first));
     found.extend(theirs.map(|name| format!("only the second file has the weight `{}`", shown(name))));
-    shortened(found)
+    all.in_attributes_only = !tensors && found.len() == in_both && in_both > 0;
+    WeightDifferences { notes: shortened(found), ..all }
+}
+
+fn other_dtype(name: &str, ours: &IValue, theirs: &IValue) -> Option<String> {
+    let (a, b) = (ours.tensor()?.dtype(), theirs.tensor()?.dtype());
+    let (first, second) = (a.python_name(), b.python_name());
+    (a != b).then(|| format!("the weight `{name}` is {first} in the first file, {second} in the second"))
 }
 
 /// Whether two weights hold the same numbers; one may be the transpose of the other.

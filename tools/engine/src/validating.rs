@@ -3,11 +3,12 @@
 
 use crate::error::{Error, Stopped};
 use crate::judging::{self, Trial};
+use crate::moved_weights::{self, WeightDifferences};
 use crate::observing::VerifyEach;
 use crate::options::JudgeOptions;
 use crate::paired_gradients::{self, Gradients, KeepDifferentiated};
 use crate::program::Program;
-use crate::{Workspace, known_values, moved_weights};
+use crate::{Workspace, known_values};
 use jitopt_core::interpreter::profile::Profile;
 use jitopt_core::interpreter::{Backend, IValue};
 use jitopt_core::ir::Graph;
@@ -73,8 +74,8 @@ pub struct Comparison<'o> {
 /// What differs between two files before their graphs run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ComparedFiles {
-    /// Weights, in words.
-    pub(crate) weights: Vec<String>,
+    /// Weights.
+    pub(crate) weights: WeightDifferences,
     /// Sizes that one of them fixes, in words.
     pub(crate) sizes: Vec<String>,
     /// Whether it is one file, which two releases run.
@@ -126,7 +127,7 @@ impl<'o> Comparison<'o> {
             trial.as_read = as_read;
             files.sizes.extend(moved_weights::tried_sizes(&trial, other));
         }
-        files.sizes.iter().chain(&files.weights).for_each(|note| workspace.note(note));
+        files.sizes.iter().chain(&files.weights.notes).for_each(|note| workspace.note(note));
         trial.settings.by_origin = against.is_other_graph;
         if against.is_other_graph && options.fill_unknown.is_none() {
             // Contents that only the second graph has must not be generated differently from those

@@ -11,7 +11,10 @@
 //! other graph computed the same numbers somewhere, within rounding. A node without one from which
 //! only nodes without one lead to a result that differs is at fault, or follows one that is; the
 //! first of them, whose operands all have partners, is named. Nodes that only rearrange or convert
-//! count as their operands do: one graph may transpose a weight that the other does not.
+//! count as their operands do: one graph may transpose a weight that the other does not. A constant
+//! number belongs to the node that reads it. Nodes that rearrange are named where nothing else
+//! explains the difference: both graphs move elements by other distances, or one converts a result
+//! to another element type.
 
 use crate::budget::accuracy;
 use crate::showing::{Outcome, Settings};
@@ -46,6 +49,12 @@ pub struct Parting {
     pub dtype: Option<DType>,
 }
 
+impl Parting {
+    fn does_the_same(&self, other: &Parting) -> bool {
+        self.kind == other.kind && self.numbers == other.numbers
+    }
+}
+
 /// Where two graphs part.
 #[derive(Clone, Debug, Default)]
 pub struct Alignment {
@@ -66,10 +75,26 @@ pub fn align(first: &Graph, second: &Graph, settings: &Settings, inputs: &[IValu
     for part in PARTS {
         found = Alignment { first: a.parting(first, &of_b, part), second: b.parting(second, &of_a, part) };
         if found.first.is_some() || found.second.is_some() {
-            break;
+            let moved = || moved_apart(&a.movers(first, &of_b, part), &b.movers(second, &of_a, part));
+            return if is_unexplained(&found) { moved().unwrap_or(found) } else { found };
         }
     }
-    found
+    Alignment { first: a.converted(first, &of_b), second: b.converted(second, &of_a) }
+}
+
+/// Whether the same operator, with the same numbers, is at fault on both sides.
+fn is_unexplained(found: &Alignment) -> bool {
+    matches!((&found.first, &found.second), (Some(a), Some(b)) if a.does_the_same(b))
+}
+
+/// The first pair of nodes that move elements by the same operator with other numbers.
+fn moved_apart(ours: &[Parting], theirs: &[Parting]) -> Option<Alignment> {
+    let is_alone = |one: &&Parting, others: &[Parting]| !others.iter().any(|other| one.does_the_same(other));
+    let mut pairs = ours.iter().filter(|one| is_alone(one, theirs)).filter_map(|one| {
+        let other = theirs.iter().find(|other| other.kind == one.kind && is_alone(other, ours))?;
+        Some(Alignment { first: Some(one.clone()), second: Some(other.clone()) })
+    });
+    pairs.next()
 }
 
 /// Parts of the tolerance that are tried, until graphs part.
@@ -175,7 +200,9 @@ impl Trace {
     fn parting(&self, graph: &Graph, others: &Contents<'_>, part: f64) -> Option<Parting> {
         let mut has_partner = vec![false; self.executions.len()];
         for (at, one) in self.executions.iter().enumerate() {
-            let computed = !one.results.is_empty();
+            let is_number =
+                graph.kind(one.node) == prim::CONSTANT && one.results.iter().all(|is| is.elements.len() == 1);
+            let computed = !one.results.is_empty() && !is_number;
             let moves = accuracy(graph.kind(one.node)).moves;
             has_partner[at] = !computed
                 || one.results.iter().all(|numbers| others.has(numbers, part))
@@ -191,6 +218,23 @@ impl Trace {
         let begins = |at: &usize| reached[*at] && self.executions[*at].makers.iter().all(|maker| has_partner[*maker]);
         let first = (0..self.executions.len()).find(begins)?;
         Some(self.executions[first].parting(graph))
+    }
+
+    /// The nodes that move elements the other graph has to places it does not have them in.
+    fn movers(&self, graph: &Graph, others: &Contents<'_>, part: f64) -> Vec<Parting> {
+        let is_known = |one: &Execution| one.results.iter().all(|numbers| others.has(numbers, part));
+        let movers = self.executions.iter().filter(|one| {
+            let moves = accuracy(graph.kind(one.node)).moves && !is_known(one);
+            moves && one.makers.iter().all(|maker| is_known(&self.executions[*maker]))
+        });
+        movers.map(|one| one.parting(graph)).collect()
+    }
+
+    /// The node that makes a result of an element type in which the other graph has no such result.
+    fn converted(&self, graph: &Graph, others: &Contents<'_>) -> Option<Parting> {
+        let mut makers = self.results.iter().map(|at| &self.executions[*at]);
+        let one = makers.find(|one| !one.results.iter().all(|numbers| others.has(numbers, PARTS[0])))?;
+        Some(one.parting(graph))
     }
 }
 
@@ -229,7 +273,7 @@ impl Watch for Trace {
             });
         }
         let operands = std::mem::take(&mut self.operands);
-        let operands = operands.into_iter().map(|value| if value.tensor().is_some() { IValue::None } else { value });
+        let operands = operands.into_iter().map(as_number);
         self.executions.push(Execution { node, makers, results, operands: operands.collect() });
         self.makers.extend(graph.outputs(node).map(|value| ((number, value), at)));
         Ok(())
@@ -269,6 +313,16 @@ impl Execution {
             Some(IValue::Float(rate)) => *rate > 0.0,
             _ => RANDOM.contains(&kind.as_str()) || kind.as_str() == "aten::_native_batch_norm_legit",
         }
+    }
+}
+
+/// An operand that is no tensor, or a tensor without dimensions, which is what tracing makes of a
+/// number; None for other tensors, which would stay alive.
+fn as_number(operand: IValue) -> IValue {
+    match operand.tensor() {
+        Some(tensor) if tensor.rank() == 0 && tensor.numel() == 1 => tensor.item().into(),
+        Some(_) => IValue::None,
+        None => operand,
     }
 }
 

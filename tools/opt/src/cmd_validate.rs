@@ -152,6 +152,9 @@ fn judged(
     if let Some(report) = report.filter(|_| !args.json) {
         world.print(report.as_text().as_bytes());
     }
+    if report.is_some_and(MoveReport::is_different) {
+        return Ok(exit::MISMATCH);
+    }
     if code != exit::YES {
         return Ok(code);
     }
