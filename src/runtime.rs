@@ -13,6 +13,7 @@
 //! - `executing` is the memory of launches that run without a compiler, as a nest is executed
 //! - `engine` is the table of ways to run kernels; `emulated_launch` runs the text for GPUs on a
 //!   processor that emulates blocks of threads, which get a `device_launch`
+//! - `ptx` interprets what NVRTC makes of that text
 //! - [`cuda_libraries`] finds the driver of GPUs and NVRTC, `cuda_compiler` compiles with NVRTC,
 //!   `cuda_device` is a GPU in use, `cuda_launch` runs launches there, `cuda_clock` times them
 //! - `cpu_products` computes matrix products on the processor, with `kept_weights`
@@ -55,6 +56,7 @@ mod partial_sums;
 #[cfg(test)]
 mod plan_test;
 mod prepared_launch;
+mod ptx;
 pub mod sized_kernels;
 mod thread_pool;
 pub mod toolchain;

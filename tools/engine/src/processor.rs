@@ -35,10 +35,11 @@ pub struct Machine {
 impl Machine {
     /// The backends that need something, and have it.
     pub fn backends(&self) -> impl Iterator<Item = &'static str> {
-        let has_compiler = self.compiler.is_ok();
-        let has_device = self.nvrtc.is_ok() && self.devices.is_ok();
+        let (has_compiler, has_nvrtc) = (self.compiler.is_ok(), self.nvrtc.is_ok());
+        let has_device = has_nvrtc && self.devices.is_ok();
         let runs = move |engine| match engine {
             Engine::Device => has_device,
+            Engine::Ptx => has_nvrtc,
             Engine::Nests => false,
             _ => has_compiler,
         };
@@ -106,7 +107,7 @@ pub fn refuse_idle(args: &BackendOptions) -> Result<(), Error> {
             refuse("--device: it selects a GPU; add --backend=cuda")
         }
         BackendOptions { engine, schedule_seed: Some(_), .. } if !engine.is_some_and(Engine::emulates) => {
-            refuse("--schedule-seed: it orders emulated threads; add --backend=cuda-emulated or cuda-checked")
+            refuse("--schedule-seed: it orders emulated threads; add --backend=cuda-emulated, cuda-checked or cuda-ptx")
         }
         BackendOptions { engine: Some(Engine::Nests), no_cache: true, .. } => {
             refuse("--no-cache: nothing is compiled with --backend=nest")

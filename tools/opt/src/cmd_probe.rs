@@ -63,7 +63,7 @@ fn rows(machine: &Machine) -> [(&'static str, Result<String, String>, &'static s
     });
     [
         ("C compiler", machine.compiler.clone(), "--backend=cpu, --backend=cuda-emulated, --backend=cuda-checked"),
-        ("NVRTC", machine.nvrtc.as_ref().map(library).map_err(Clone::clone), "CUDA kernels become machine code"),
+        ("NVRTC", machine.nvrtc.as_ref().map(library).map_err(Clone::clone), "CUDA kernels become machine code; --backend=cuda-ptx"),
         ("CUDA driver", machine.driver.as_ref().map(library).map_err(Clone::clone), "GPUs can be used"),
         ("cuBLAS", machine.cublas.as_ref().map(library).map_err(Clone::clone), "--backend=cuda runs library::Product"),
         ("GPUs", devices, "--device=N selects one"),
