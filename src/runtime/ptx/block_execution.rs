@@ -176,6 +176,11 @@ impl Block<'_> {
                     slots[*to as usize] = function(slots[*a as usize], slots[*b as usize], slots[*c as usize]);
                     Ok(())
                 }
+                Action::Four(function, [to, a, b, c, d]) => {
+                    let [a, b, c, d] = [a, b, c, d].map(|slot| slots[*slot as usize]);
+                    slots[*to as usize] = function(a, b, c, d);
+                    Ok(())
+                }
                 Action::Convert(conversion, [to, a]) => {
                     slots[*to as usize] = conversion.of(slots[*a as usize]);
                     Ok(())

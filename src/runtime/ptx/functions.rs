@@ -7,7 +7,7 @@
 
 use super::bits::Type::{self, B32, F32, F64, Pred};
 use super::bits::{Float, Integer, Word, of_float, of_integer};
-use Function::{One, Three, Two};
+use Function::{Four, One, Three, Two};
 
 /// The function of an instruction, by the number of its operands.
 #[derive(Clone, Copy, Debug)]
@@ -15,6 +15,7 @@ pub(super) enum Function {
     One(fn(u64) -> u64),
     Two(fn(u64, u64) -> u64),
     Three(fn(u64, u64, u64) -> u64),
+    Four(fn(u64, u64, u64, u64) -> u64),
 }
 
 /// The function of an opcode: its name, its modifiers in their order, and its type.
@@ -59,6 +60,8 @@ pub(super) fn function(name: &str, modifiers: &[&str], ty: Type) -> Option<Funct
         ("brev", []) => One(if ty == B32 { |a| u64::from((a as u32).reverse_bits()) } else { u64::reverse_bits }),
         ("selp", []) => Three(|a, b, predicate| if predicate & 1 == 1 { a } else { b }),
         ("mov", []) => One(|a| a),
+        ("bfe", []) => of_integer!(ty, extracted, Three),
+        ("bfi", []) => Four(inserted),
         ("prmt", []) => Three(permuted_bytes),
         ("shf", ["l", "wrap"]) => Three(|low, high, by| ((high << 32 | low & LOW) << (by & 31) >> 32) & LOW),
         ("shf", ["r", "wrap"]) => Three(|low, high, by| ((high << 32 | low & LOW) >> (by & 31)) & LOW),
@@ -152,6 +155,20 @@ fn leading_zeros<T: Integer>(a: u64) -> u64 {
 
 fn ones<T: Integer>(a: u64) -> u64 {
     u64::from(T::of(a).bits().count_ones())
+}
+
+/// So many bits from one on, with the sign of the highest of them, or of all bits.
+fn extracted<T: Integer>(a: u64, at: u64, count: u64) -> u64 {
+    let (at, count) = ((at & 0xff) as u32, (count & 0xff) as u32);
+    let above = T::BITS.saturating_sub(at.saturating_add(count));
+    if count == 0 { 0 } else { T::of(a).left(above).right(at.saturating_add(above)).bits() }
+}
+
+/// The second number, with so many bits of the first one in the place of its own from one on.
+fn inserted(a: u64, b: u64, at: u64, count: u64) -> u64 {
+    let (at, count) = ((at & 0xff) as u32, (count & 0xff) as u32);
+    let mask = 1_u64.checked_shl(count).unwrap_or(0).wrapping_sub(1).checked_shl(at).unwrap_or(0);
+    b & !mask | a.checked_shl(at).unwrap_or(0) & mask
 }
 
 /// Four bytes of eight, each by four bits of a selector; the highest takes the sign of a byte.

@@ -75,6 +75,7 @@ pub(super) enum Action {
     One(fn(u64) -> u64, [u32; 2]),
     Two(fn(u64, u64) -> u64, [u32; 3]),
     Three(fn(u64, u64, u64) -> u64, [u32; 4]),
+    Four(fn(u64, u64, u64, u64) -> u64, [u32; 5]),
     Convert(Conversion, [u32; 2]),
     /// Parts of a register of so many bits each.
     Split(Vec<u32>, u32, u32),
@@ -360,6 +361,7 @@ impl<'t> Decoder<'t> {
             (Function::One(function), &[a]) => Some(Action::One(function, [to, a])),
             (Function::Two(function), &[a, b]) => Some(Action::Two(function, [to, a, b])),
             (Function::Three(function), &[a, b, c]) => Some(Action::Three(function, [to, a, b, c])),
+            (Function::Four(function), &[a, b, c, d]) => Some(Action::Four(function, [to, a, b, c, d])),
             _ => None,
         }
     }
