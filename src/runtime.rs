@@ -57,6 +57,10 @@ mod partial_sums;
 mod plan_test;
 mod prepared_launch;
 mod ptx;
+#[cfg(test)]
+mod ptx_test;
+#[cfg(test)]
+mod recorded_ptx_test;
 pub mod sized_kernels;
 mod thread_pool;
 pub mod toolchain;

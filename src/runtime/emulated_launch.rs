@@ -42,8 +42,6 @@ const SEVERAL: i64 = 1024;
 pub(super) const SLOT: usize = 8;
 /// Findings that are kept of a launch.
 const MOST_FINDINGS: usize = 8;
-/// Instructions of a launch of PTX from which on it is taken for one that does not end.
-const MOST_STEPS: u64 = 1 << 33;
 /// Places of a kernel whose accesses are counted: `JO_WATCHED`.
 const MOST_PLACES: usize = 256;
 
@@ -288,7 +286,7 @@ impl Emulated {
             *to = region.address(at) as usize;
         }
         let (parameters, blocks, threads) = (launch.bytes(), blocks as u32, threads as u32);
-        let launch = Launch { parameters: &parameters, blocks, threads, seed, most_steps: MOST_STEPS };
+        let launch = Launch { parameters: &parameters, blocks, threads, seed };
         module.run(entry, launch, &regions).map(drop).map_err(|fault| self.described_fault(&fault))
     }
 

@@ -31,7 +31,12 @@ pub struct PtxModule {
     entries: Vec<instructions::Entry>,
     /// The bytes of variables outside of entries.
     variables: Vec<u8>,
+    /// Instructions of a launch from which on it is taken for one that does not end.
+    pub(super) most_steps: u64,
 }
+
+/// Minutes, which no launch takes that somebody waits for.
+const MOST_STEPS: u64 = 1 << 33;
 
 impl PtxModule {
     /// Reads a text.
@@ -40,7 +45,7 @@ impl PtxModule {
     /// The line that is not understood, and why.
     pub(super) fn read(text: &str) -> Result<PtxModule, String> {
         let (entries, variables) = instructions::decoded(&ptx_text::read(text)?)?;
-        Ok(PtxModule { entries, variables })
+        Ok(PtxModule { entries, variables, most_steps: MOST_STEPS })
     }
 
     /// The number of an entry.
@@ -57,6 +62,7 @@ impl PtxModule {
     /// # Errors
     /// The first thing that is wrong.
     pub(super) fn run(&self, entry: usize, launch: Launch<'_>, regions: &[Region<'_>]) -> Result<u64, Fault> {
-        block_execution::run(&self.entries[entry], &self.variables, launch, regions)
+        let limits = (&self.variables[..], self.most_steps);
+        block_execution::run(&self.entries[entry], limits, launch, regions)
     }
 }

@@ -5,9 +5,9 @@
 //! outside of one is in none:
 //!
 //! ```text
-//! 1 << 40   the first operand        its last four bits are those of the memory on the processor
-//! 2 << 40   the second one
 //! 1 << 39   variables of the module
+//! 2 << 40   the first operand        its last four bits are those of the memory on the processor
+//! 3 << 40   the second one
 //! ```
 
 use super::instructions::{LOCAL, SHARED, Space, VARIABLES};
@@ -15,6 +15,8 @@ use std::cell::Cell;
 
 /// The distance of operands.
 const OPERAND: u32 = 40;
+/// The place of the first one.
+const FIRST: u64 = 2;
 /// What shared memory holds before something is written to it: no number that a kernel computes.
 pub(super) const UNWRITTEN: u8 = 0xff;
 
@@ -39,7 +41,7 @@ pub enum Bytes<'m> {
 impl Region<'_> {
     /// Its address in the launch, by its number.
     pub fn address(&self, number: usize) -> u64 {
-        (number as u64 + 1) << OPERAND | (self.address as u64 & 15)
+        (number as u64 + FIRST) << OPERAND | (self.address as u64 & 15)
     }
 }
 
@@ -75,7 +77,7 @@ impl Memory<'_> {
                 Ok(number(&self.parameters[at..][..size]))
             }
             _ if address >> OPERAND == 0 => {
-                let at = within(address.wrapping_sub(VARIABLES), size, self.variables.len(), "the module's variables")?;
+                let at = within(address.wrapping_sub(VARIABLES), size, self.variables.len(), "every operand")?;
                 Ok(number(&self.variables[at..][..size]))
             }
             _ => {
@@ -121,9 +123,10 @@ impl Memory<'_> {
     }
 
     fn region(&self, address: u64, size: usize) -> Result<(&Region<'_>, usize), String> {
-        let number = (address >> OPERAND) as usize - 1;
         let outside = || format!("is outside of the memory of an operand (address {address:#x})");
-        let region = self.regions.get(number).ok_or_else(outside)?;
+        let number = (address >> OPERAND).checked_sub(FIRST).and_then(|number| usize::try_from(number).ok());
+        let (number, region) =
+            number.and_then(|number| Some((number, self.regions.get(number)?))).ok_or_else(outside)?;
         let at = address.wrapping_sub(region.address(number));
         let bytes = match region.bytes {
             Bytes::Fixed(bytes) => bytes.len(),
@@ -134,7 +137,7 @@ impl Memory<'_> {
     }
 
     fn check_array(&self, address: u64, size: usize) -> Result<(), String> {
-        let is_within = |&(begin, end): &(u64, u64)| begin <= address && address + size as u64 <= end;
+        let is_within = |&(begin, end): &(u64, u64)| begin <= address && address.saturating_add(size as u64) <= end;
         match self.arrays.iter().any(is_within) {
             true => Ok(()),
             false => Err(format!("is outside of every shared array (address {address:#x})")),

@@ -21,8 +21,6 @@ pub struct Launch<'a> {
     pub threads: u32,
     /// Determines the order of blocks and threads; that of their numbers if it is 0.
     pub seed: u32,
-    /// Instructions of all threads from which on it is an error.
-    pub most_steps: u64,
 }
 
 /// What is wrong in a launch.
@@ -61,13 +59,14 @@ struct Block<'a> {
     /// The instruction that each is at.
     at: Vec<usize>,
     steps: u64,
+    most_steps: u64,
     number: u32,
 }
 
 /// Runs a launch. Returns how many instructions that took.
 pub(super) fn run(
     entry: &Entry,
-    variables: &[u8],
+    (variables, most_steps): (&[u8], u64),
     launch: Launch<'_>,
     regions: &[Region<'_>],
 ) -> Result<u64, Fault> {
@@ -83,7 +82,7 @@ pub(super) fn run(
     };
     let (states, at) = (vec![State::Runs; threads], vec![0; threads]);
     let slots = vec![0; entry.slots.len() * threads];
-    let mut block = Block { entry, launch, memory, slots, states, at, steps: 0, number: 0 };
+    let mut block = Block { entry, launch, memory, slots, states, at, steps: 0, most_steps, number: 0 };
     for number in order(launch.blocks, launch.seed) {
         block.begin(number);
         block.run()?;
@@ -198,8 +197,8 @@ impl Block<'_> {
                     store(&mut self.memory, thread, slots, (*space, *ty, from, *address))
                 }
                 // A thread that does not end passes here again and again.
-                Action::Jump(_) if self.steps > self.launch.most_steps => {
-                    Err(format!("has not ended after {} instructions of all threads", self.launch.most_steps))
+                Action::Jump(_) if self.steps > self.most_steps => {
+                    Err(format!("has not ended after {} instructions of all threads", self.most_steps))
                 }
                 Action::Jump(to) => {
                     at = *to;

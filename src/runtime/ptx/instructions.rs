@@ -346,9 +346,9 @@ impl<'t> Decoder<'t> {
                 self.computed(function(combined, &[], Type::Pred), to, &slots).ok_or_else(unknown)?
             }
             ([name, modifiers @ .., ty], [to, operands @ ..]) => {
-                let ty = Type::named(ty).ok_or_else(unknown)?;
+                let function = Type::named(ty).and_then(|ty| function(name, modifiers, ty)).ok_or_else(unknown)?;
                 let (to, slots) = (self.value(to)?, self.values(operands)?);
-                self.computed(function(name, modifiers, ty), to, &slots).ok_or_else(unknown)?
+                self.computed(Some(function), to, &slots).ok_or_else(unknown)?
             }
             _ => return Err(unknown()),
         };
