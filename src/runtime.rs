@@ -13,7 +13,7 @@
 //! - `executing` is the memory of launches that run without a compiler, as a nest is executed
 //! - `engine` is the table of ways to run kernels; `emulated_launch` runs the text for GPUs on a
 //!   processor that emulates blocks of threads, which get a `device_launch`
-//! - `ptx` interprets what NVRTC makes of that text
+//! - [`ptx_compiler`] finds NVRTC or clang, and `ptx` interprets what that makes of the same text
 //! - [`cuda_libraries`] finds the driver of GPUs and NVRTC, `cuda_compiler` compiles with NVRTC,
 //!   `cuda_device` is a GPU in use, `cuda_launch` runs launches there, `cuda_clock` times them
 //! - `cpu_products` computes matrix products on the processor, with `kept_weights`
@@ -57,6 +57,7 @@ mod partial_sums;
 mod plan_test;
 mod prepared_launch;
 mod ptx;
+pub mod ptx_compiler;
 #[cfg(test)]
 mod ptx_test;
 #[cfg(test)]
@@ -72,3 +73,13 @@ pub use cuda_clock::DeviceWork;
 pub use cuda_device::Traffic;
 pub use engine::Engine;
 pub use prepared_launch::Prepared;
+pub use ptx_compiler::PtxCompiler;
+
+/// The PTX of a text for GPUs, by NVRTC or clang, the one that is named or that is found.
+///
+/// # Errors
+/// None is found, or what it says.
+pub fn ptx_of_text(text: &str, nvrtc: Option<&str>, clang: Option<&str>) -> Result<String, String> {
+    let cache = disk_cache::DiskCache::new(None);
+    PtxCompiler::find(nvrtc, clang, &cache)?.compile(text, &cache, None)
+}

@@ -9,7 +9,7 @@ use super::cuda_blas::Blas;
 use super::cuda_compiler::CudaCompiler;
 use super::cuda_device::{Device, Module, Traffic};
 use super::cuda_launch::{DeviceKernel, on_device};
-use super::cuda_libraries::{self, Found};
+use super::cuda_libraries;
 use super::disk_cache::DiskCache;
 use super::division::Known;
 use super::emulated_launch::{self, Emulated, Image, Observed};
@@ -18,6 +18,7 @@ use super::launch_plan::{Code, Compiled, Plan, Plans, Way, known, threads_worth}
 use super::loading::Loaded;
 use super::memory_profile::MemoryProfile;
 use super::prepared_launch::Prepared;
+use super::ptx_compiler::PtxCompiler;
 use super::thread_pool::processors;
 use super::toolchain::{self, Compiler};
 use super::wide_launch::{functions_of, split_functions_of};
@@ -72,6 +73,8 @@ pub struct Settings {
     pub driver: Option<String>,
     /// See `driver`.
     pub nvrtc: Option<String>,
+    /// The clang that makes PTX, `JITOPT_CLANG`; NVRTC, or the first that is found, without one.
+    pub clang: Option<String>,
     /// See `driver`; `JITOPT_CUBLAS`.
     pub cublas: Option<String>,
     /// The number of the GPU.
@@ -180,8 +183,7 @@ pub struct CpuBackend {
     cache: DiskCache,
     compiler: OnceCell<Result<Compiler, String>>,
     device: OnceCell<Result<(Rc<Device>, CudaCompiler), String>>,
-    /// NVRTC, where PTX is interpreted.
-    ptx_compiler: OnceCell<Result<Found, String>>,
+    ptx_compiler: OnceCell<Result<PtxCompiler, String>>,
     blas: OnceCell<Result<Blas, String>>,
     lowered: RefCell<Lowered>,
     compiled: RefCell<FxHashMap<Key, Result<Rc<Compiled>, String>>>,

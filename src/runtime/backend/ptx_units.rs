@@ -2,18 +2,18 @@
 
 use super::{CpuBackend, Wanted};
 use crate::codegen::c_units;
-use crate::runtime::cuda_compiler::{ptx, ptx_identity};
-use crate::runtime::cuda_libraries::{self, Found};
 use crate::runtime::emulated_launch::Image;
 use crate::runtime::launch_plan::Compiled;
 use crate::runtime::ptx::PtxModule;
+use crate::runtime::ptx_compiler::PtxCompiler;
 use std::rc::Rc;
 
 impl CpuBackend {
-    /// NVRTC.
-    pub(super) fn ptx_compiler(&self) -> Result<&Found, String> {
-        let open = || cuda_libraries::compiler(self.settings.nvrtc.as_deref());
-        self.ptx_compiler.get_or_init(open).as_ref().map_err(Clone::clone)
+    /// NVRTC, or clang.
+    pub(super) fn ptx_compiler(&self) -> Result<&PtxCompiler, String> {
+        let (nvrtc, clang) = (self.settings.nvrtc.as_deref(), self.settings.clang.as_deref());
+        let find = || PtxCompiler::find(nvrtc, clang, &self.cache);
+        self.ptx_compiler.get_or_init(find).as_ref().map_err(Clone::clone)
     }
 
     /// Compiles a unit to PTX.
@@ -32,13 +32,14 @@ impl CpuBackend {
     /// The PTX of a text, from disk or compiled.
     fn ptx_of(&self, text: &str, kernels: u64) -> Result<String, String> {
         // Lines are part of the result: a text with other notes has other ones.
-        let (known_by, identity) = (c_units::without_notes(text), ptx_identity(self.ptx_compiler()?));
+        let compiler = self.ptx_compiler()?;
+        let (known_by, identity) = (c_units::without_notes(text), compiler.identity());
         let kept = self.cache.library(&known_by, &identity);
         if let Some(ptx) = kept.and_then(|path| std::fs::read_to_string(path).ok()) {
             self.count(|counts| counts.cached += kernels);
             return Ok(ptx);
         }
-        let ptx = ptx(text)?;
+        let ptx = compiler.compile(text, &self.cache, self.deadline.get())?;
         self.count(|counts| {
             counts.compiled += kernels;
             counts.units += 1;

@@ -112,7 +112,7 @@ impl Memory<'_> {
                 self.local[thread * self.of_thread + at..][..size].copy_from_slice(bytes);
             }
             Space::Parameter => return Err("writes a parameter".to_owned()),
-            _ if address >> OPERAND == 0 => return Err(format!("writes to no memory (address {address:#x})")),
+            _ if address >> OPERAND == 0 => return Err(format!("is outside of every operand (address {address:#x})")),
             _ => {
                 let (region, at) = self.region(address, size)?;
                 let Bytes::Written(cells) = region.bytes else { return Err("writes an operand".to_owned()) };

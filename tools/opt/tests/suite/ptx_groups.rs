@@ -1,8 +1,8 @@
-//! The PTX that NVRTC makes of random groups, interpreted: against the emulation of the same text,
+//! The PTX that NVRTC or clang makes of random groups, interpreted: against the emulation of the same text,
 //! bit by bit, and where nothing is reduced against kernels of the processor.
 //!
-//! Without NVRTC nothing is compared, which a line says. It is that of `JITOPT_NVRTC`, or the one
-//! that the loader finds; `JITOPT_PTX_GROUPS=10000` sets the number of groups:
+//! Without either nothing is compared, which a line says. It is the one that `JITOPT_NVRTC` or
+//! `JITOPT_CLANG` names, or that is found; `JITOPT_PTX_GROUPS=10000` sets the number of groups:
 //!
 //! ```text
 //! pip install --target nvrtc nvidia-cuda-nvrtc
@@ -30,10 +30,10 @@ struct Compared {
 }
 
 fn backend(engine: Engine, schedule_seed: u32) -> CpuBackend {
-    let nvrtc = std::env::var("JITOPT_NVRTC").ok();
+    let [nvrtc, clang] = ["JITOPT_NVRTC", "JITOPT_CLANG"].map(|name| std::env::var(name).ok());
     let cc = Some(std::env::var("CC").unwrap_or("cc".to_owned()));
     let threads = if engine == Engine::Compiled { Some(1) } else { None };
-    let all = Settings { cc, nvrtc, guarded: true, scalar: true, threads, ..Settings::default() };
+    let all = Settings { cc, nvrtc, clang, guarded: true, scalar: true, threads, ..Settings::default() };
     CpuBackend::new(Settings { engine, schedule_seed, ..all })
 }
 
