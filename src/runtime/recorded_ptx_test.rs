@@ -1,19 +1,19 @@
-//! What NVRTC made of kernels, recorded: its PTX, interpreted, gives the bits of the emulation of
-//! the same kernels, and other bits where an instruction is changed.
+//! What NVRTC and clang made of kernels, recorded: the PTX, interpreted, gives the bits of the
+//! emulation of the same kernels, and other bits where an instruction is changed.
 //!
 //! The texts are in `testdata/runtime/ptx/`. They need not be those of today's text for GPUs, but
 //! have to compute the same. Where they do not any more, they are recorded again:
 //!
 //! ```text
-//! JITOPT_RECORD_PTX=1 JITOPT_NVRTC=…/libnvrtc.so.13 cargo test -p jitopt-core --lib recorded_ptx
+//! JITOPT_RECORD_PTX=nvrtc JITOPT_NVRTC=…/libnvrtc.so.13 cargo test -p jitopt-core recorded_ptx
+//! JITOPT_RECORD_PTX=clang JITOPT_CLANG=clang-16 cargo test -p jitopt-core recorded_ptx
 //! ```
 
-use super::cuda_compiler::{ptx, ptx_identity};
-use super::cuda_libraries;
 use super::disk_cache::DiskCache;
 use super::emulated_launch::{Emulated, Image, Operands, source};
 use super::loading::Loaded;
 use super::ptx::PtxModule;
+use super::ptx_compiler::{CLANG_VARIABLE, PtxCompiler};
 use super::toolchain;
 use super::wide_launch::{functions_of, split_functions_of};
 use crate::codegen::column_totals::total_name;
@@ -64,13 +64,19 @@ with prim::FusionGroup_0 = graph(%x : {dtype}(*, *)):
         planned
     }
 
-    fn path(&self) -> PathBuf {
+    fn path(&self, compiler: &str) -> PathBuf {
         let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("testdata/runtime/ptx");
-        folder.join(format!("{}.ptx", self.0))
+        folder.join(format!("{}.{compiler}.ptx", self.0))
     }
 
+    /// What NVRTC made of it.
     fn recorded(&self) -> String {
-        std::fs::read_to_string(self.path()).unwrap_or_else(|why| panic!("{}: {why}", self.path().display()))
+        self.recorded_by("nvrtc")
+    }
+
+    fn recorded_by(&self, compiler: &str) -> String {
+        let path = self.path(compiler);
+        std::fs::read_to_string(&path).unwrap_or_else(|why| panic!("{}: {why}", path.display()))
     }
 
     /// The bits of the elements of the operand, and their size: small numbers of both signs.
@@ -149,30 +155,33 @@ fn interpreted(text: &str) -> Image {
     Image::Ptx(Rc::new(module))
 }
 
-/// Writes the PTX of a case, if that is wanted.
-fn record(case: &Case, planned: &Planned) {
-    if std::env::var("JITOPT_RECORD_PTX").is_err() {
+/// Writes the PTX of a case, if that is wanted of a compiler.
+fn record(case: &Case, planned: &Planned, compiler: &str) {
+    if std::env::var("JITOPT_RECORD_PTX").as_deref() != Ok(compiler) {
         return;
     }
-    let nvrtc = cuda_libraries::compiler(std::env::var("JITOPT_NVRTC").ok().as_deref()).expect("NVRTC");
-    let made = ptx(&text(planned).0).expect("it compiles");
+    let [nvrtc, clang] = ["JITOPT_NVRTC", CLANG_VARIABLE].map(|name| std::env::var(name).ok());
+    let cache = DiskCache::new(None);
+    let found = PtxCompiler::find(nvrtc.as_deref(), clang.as_deref(), &cache).expect("a compiler");
+    let made = found.compile(&text(planned).0, &cache, None).expect("it compiles");
     // Names of files and of functions that are inlined are left out.
     let is_needed = |line: &&str| !line.trim_start().starts_with("//") && !line.trim().is_empty();
     let code = made.split("\t.section").next().unwrap_or_default().lines().filter(is_needed);
     let code = code.filter(|line| !line.trim_start().starts_with(".file") && !line.contains("inlined_at"));
     let code: String = code.map(|line| line.to_owned() + "\n").collect();
-    let head = format!("// {}, of:\n// {}\n", ptx_identity(&nvrtc), case.2.replace("\n ", "\n// "));
-    std::fs::write(case.path(), head + &code).expect("it is written");
+    let head = format!("// {}, of:\n// {}\n", found.name(), case.2.replace("\n ", "\n// "));
+    std::fs::write(case.path(compiler), head + &code).expect("it is written");
 }
 
 #[test]
 fn recorded_ptx_has_the_bits_of_the_emulation() {
-    for case in CASES {
+    for (case, compiler) in CASES.iter().flat_map(|case| [(case, "nvrtc"), (case, "clang")]) {
         let planned = case.planned();
-        record(&case, &planned);
-        let expected = result(&case, &planned, compiled(&planned));
-        let found = result(&case, &planned, interpreted(&case.recorded()));
-        assert_eq!(found, expected, "{} is not what the emulation computes: see above how to record it", case.0);
+        record(case, &planned, compiler);
+        let expected = result(case, &planned, compiled(&planned));
+        let found = result(case, &planned, interpreted(&case.recorded_by(compiler)));
+        let path = case.path(compiler);
+        assert_eq!(found, expected, "{} is not what the emulation computes: see above", path.display());
         assert!(expected.1.is_empty() && expected.0.iter().any(|&byte| byte != expected.0[0]), "{}", case.0);
     }
 }

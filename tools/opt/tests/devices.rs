@@ -361,7 +361,7 @@ const RECORDED_PLAN: &str = "group %y\n  grid thread 256\n";
 #[test]
 fn ptx_is_interpreted() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let ptx = std::fs::read_to_string(root.join("testdata/runtime/ptx/points.ptx")).expect("it is recorded");
+    let ptx = std::fs::read_to_string(root.join("testdata/runtime/ptx/points.nvrtc.ptx")).expect("it is recorded");
     // A launch takes the first kernel of a unit.
     let ptx = ptx.replace(".entry k(", ".entry jo_kernel_0(");
     let outside = ptx.replacen("ld.global.u16 ", "st.global.u16 [%rd1], %rs1;\n ld.global.u16 ", 1);
