@@ -16,6 +16,7 @@
 //! - [`ptx_compiler`] finds NVRTC or clang, and `ptx` interprets what that makes of the same text
 //! - [`cuda_libraries`] finds the driver of GPUs and NVRTC, `cuda_compiler` compiles with NVRTC,
 //!   `cuda_device` is a GPU in use, `cuda_launch` runs launches there, `cuda_clock` times them
+//! - [`cubin`] reads registers and memory of kernels in machine code
 //! - `cpu_products` computes matrix products on the processor, with `kept_weights`
 //! - [`sized_kernels`] are the kernels of a graph whose types have sizes, for predictions
 //! - `launching` distributes a launch over the threads of `thread_pool`
@@ -29,6 +30,7 @@
 pub mod backend;
 pub mod caches;
 mod cpu_products;
+pub mod cubin;
 mod cuda_blas;
 mod cuda_clock;
 mod cuda_compiler;
@@ -82,4 +84,17 @@ pub use ptx_compiler::PtxCompiler;
 pub fn ptx_of_text(text: &str, nvrtc: Option<&str>, clang: Option<&str>) -> Result<String, String> {
     let cache = disk_cache::DiskCache::new(None);
     PtxCompiler::find(nvrtc, clang, &cache)?.compile(text, &cache, None)
+}
+
+/// What the machine code of a text for GPUs says of its kernels.
+///
+/// # Errors
+/// NVRTC is missing, or what it says.
+pub fn resources_of_text(
+    text: &str,
+    architecture: &str,
+    nvrtc: Option<&str>,
+) -> Result<Vec<cubin::KernelResources>, String> {
+    cuda_libraries::compiler(nvrtc)?;
+    cubin::resources(&cuda_compiler::cubin(text, architecture)?)
 }

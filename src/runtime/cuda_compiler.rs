@@ -7,9 +7,7 @@
 
 use super::cuda_libraries::Found;
 use cudarc::nvrtc::result::{NvrtcError, compile_program, create_program, destroy_program, get_program_log};
-use cudarc::nvrtc::sys::{
-    nvrtcGetCUBIN, nvrtcGetCUBINSize, nvrtcGetPTX, nvrtcGetPTXSize, nvrtcProgram, nvrtcResult,
-};
+use cudarc::nvrtc::sys::{nvrtcGetCUBIN, nvrtcGetCUBINSize, nvrtcGetPTX, nvrtcGetPTXSize, nvrtcProgram, nvrtcResult};
 use std::ffi::CString;
 
 /// Multiplications and additions are contracted where the text says so, and nowhere else; functions
@@ -61,16 +59,24 @@ impl CudaCompiler {
     /// # Errors
     /// What NVRTC says.
     pub(super) fn compile(&self, text: &str) -> Result<Vec<u8>, String> {
-        let program = compiled(text, &self.architecture, &[])?;
-        let failed = |error| failed(&self.architecture, error);
-        let mut bytes = 0;
-        // SAFETY: the program is compiled; the function writes one number.
-        unsafe { nvrtcGetCUBINSize(program.0, &mut bytes) }.result().map_err(failed)?;
-        let mut image = vec![0_u8; bytes];
-        // SAFETY: as above; it writes as many bytes as it reported.
-        unsafe { nvrtcGetCUBIN(program.0, image.as_mut_ptr().cast()) }.result().map_err(failed)?;
-        Ok(image)
+        cubin(text, &self.architecture)
     }
+}
+
+/// The machine code of a unit for an architecture; NVRTC must be open.
+///
+/// # Errors
+/// What NVRTC says.
+pub(super) fn cubin(text: &str, architecture: &str) -> Result<Vec<u8>, String> {
+    let program = compiled(text, architecture, &[])?;
+    let failed = |error| failed(architecture, error);
+    let mut bytes = 0;
+    // SAFETY: the program is compiled; the function writes one number.
+    unsafe { nvrtcGetCUBINSize(program.0, &mut bytes) }.result().map_err(failed)?;
+    let mut image = vec![0_u8; bytes];
+    // SAFETY: as above; it writes as many bytes as it reported.
+    unsafe { nvrtcGetCUBIN(program.0, image.as_mut_ptr().cast()) }.result().map_err(failed)?;
+    Ok(image)
 }
 
 /// Distinguishes PTX from that of other versions and options.
@@ -102,8 +108,7 @@ fn failed(architecture: &str, error: NvrtcError) -> String {
 /// A text, compiled.
 fn compiled(text: &str, architecture: &str, more: &[&str]) -> Result<Program, String> {
     let text = CString::new(text).map_err(|error| error.to_string())?;
-    let program =
-        Program(create_program(&text, Some(c"kernels.cu")).map_err(|error| failed(architecture, error))?);
+    let program = Program(create_program(&text, Some(c"kernels.cu")).map_err(|error| failed(architecture, error))?);
     let options: Vec<String> = [format!("--gpu-architecture={architecture}")]
         .into_iter()
         .chain(OPTIONS.iter().chain(more).map(|&option| option.to_owned()))

@@ -185,7 +185,14 @@ impl Emulated {
         let mut memory: Vec<Memory> = (0..kernel.accesses()).map(|at| self.memory(kernel, operands, at)).collect();
         let cells = cells(self.is_checked, left.len());
         let size = SLOT;
-        memory.push(Memory { address: launch.left, elements: left.len(), size, is_set: false, is_written: true, cells });
+        memory.push(Memory {
+            address: launch.left,
+            elements: left.len(),
+            size,
+            is_set: false,
+            is_written: true,
+            cells,
+        });
         let mut seen = Observed::default();
         let entry = (split.parts.function, split.parts.grid.threads, self.has_barriers);
         self.run(entry, launch, split.blocks.min(self.most_blocks()), &mut memory, (seed, &mut seen));

@@ -18,8 +18,7 @@ fn module(body: &str) -> PtxModule {
 
 /// Runs it. Returns the result, and what is wrong.
 fn run(body: &str, operand: [u64; 4], (blocks, threads, seed): (u32, u32, u32)) -> (Vec<u64>, Result<u64, Fault>) {
-    let (mut module, operand): (_, Vec<u8>) =
-        (module(body), operand.iter().flat_map(|x| x.to_le_bytes()).collect());
+    let (mut module, operand): (_, Vec<u8>) = (module(body), operand.iter().flat_map(|x| x.to_le_bytes()).collect());
     module.most_steps = 100_000;
     let result = vec![Cell::new(0_u8); 8 * 128];
     let regions = [
@@ -102,7 +101,12 @@ const INTEGERS: [(&str, [u64; 3], u32, u64); 44] = [
     ("shf.l.wrap.b32 %d, %a, %b, 8;", [0x1122_3344, 0x5566_7788, 0], 32, 0x6677_8811),
     ("shf.r.wrap.b32 %d, %a, %b, 8;", [0x1122_3344, 0x5566_7788, 0], 32, 0x8811_2233),
     ("selp.b32 %d, %a, %b, %c;", [5, 6, 1], 32, 5),
-    ("{ .reg .b32 low, high; mov.b64 {low, high}, %a; mov.b64 %d, {high, low}; }", [0x1_0000_0002, 0, 0], 64, 0x2_0000_0001),
+    (
+        "{ .reg .b32 low, high; mov.b64 {low, high}, %a; mov.b64 %d, {high, low}; }",
+        [0x1_0000_0002, 0, 0],
+        64,
+        0x2_0000_0001,
+    ),
     ("cvt.s64.s8 %d, %a;", [0x80, 0, 0], 64, MINUS_ONE - 127),
     ("cvt.u64.u16 %d, %a;", [0x1_8000, 0, 0], 64, 0x8000),
 ];
@@ -302,7 +306,10 @@ fn text_that_is_not_known_is_refused_with_its_line() {
         let text = format!(".visible .entry k()\n{{\n{body}\n}}\n");
         PtxModule::read(&text).expect_err(body)
     };
-    assert_eq!(refused("atom.global.add.u32 %a, [%b], 1;"), "PTX line 3: the instruction `atom.global.add.u32` is not known");
+    assert_eq!(
+        refused("atom.global.add.u32 %a, [%b], 1;"),
+        "PTX line 3: the instruction `atom.global.add.u32` is not known"
+    );
     assert!(refused("add.ftz.f32 %a, %b, %c;").contains("`add.ftz.f32` is not known"));
     assert!(refused("fma.rn.f32 %a, %b, %c;").contains("is not known"));
     assert!(refused("bra $L9;").contains("there is no label $L9"));

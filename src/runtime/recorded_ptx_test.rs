@@ -34,7 +34,12 @@ const CASES: [Case; 6] = [
     Case("softmax", "Float", "%y : Tensor = aten::softmax(%x, %one, %none)", [3, 301]),
     Case("variance", "Float", "%y : Tensor = aten::var(%x, %dims, %no, %no)", [3, 700]),
     Case("columns", "Float", "%y : Tensor = aten::sum(%x, %outer, %no, %none)", [70, 6]),
-    Case("argmax", "Float", "%i : Tensor = aten::argmax(%x, %one, %no)\n  %y : Tensor = aten::mul(%i, %half)", [3, 600]),
+    Case(
+        "argmax",
+        "Float",
+        "%i : Tensor = aten::argmax(%x, %one, %no)\n  %y : Tensor = aten::mul(%i, %half)",
+        [3, 600],
+    ),
     Case("scan", "Float", "%y : Tensor = aten::cumsum(%x, %one, %none)", [3, 300]),
 ];
 

@@ -82,7 +82,9 @@ pub(super) trait Word: Copy + PartialOrd {
 }
 
 /// An integer.
-pub(super) trait Integer: Word + Ord + BitAnd<Output = Self> + BitOr<Output = Self> + BitXor<Output = Self> {
+pub(super) trait Integer:
+    Word + Ord + BitAnd<Output = Self> + BitOr<Output = Self> + BitXor<Output = Self>
+{
     const BITS: u32;
     fn plus(self, other: Self) -> Self;
     fn minus(self, other: Self) -> Self;
