@@ -1,8 +1,7 @@
 //! How kernels run: a table of the backends of the command line that have kernels.
 //!
 //! Each makes kernels for a [`Target`] and runs them in its own way: as compiled functions, as
-//! nests that are executed, or as blocks of threads that a processor emulates, as compiled functions
-//! or as PTX.
+//! nests that are executed, or as blocks of threads that a processor emulates, compiled or as PTX.
 
 use crate::codegen::target::{CPU, CUDA, Target};
 

@@ -1,18 +1,18 @@
 //! Interprets PTX: what NVRTC, or clang, made of the text for GPUs.
 //!
 //! The emulation shows what a C compiler makes of the text; this is the output of the compiler that
-//! GPUs get their code from. Arithmetic is fixed by the instructions (`mul.rn.f32` and the like), so
-//! that results have the bits of a GPU.
+//! GPUs get their code from. Arithmetic is fixed by the instructions (`mul.rn.f32` and the like),
+//! so that results have the bits of a GPU.
 //!
 //! - `ptx_text` reads the text: declarations, labels, instructions
 //! - `instructions` makes functions and slots of it
 //! - `functions` and `ptx_conversions` are the arithmetic, on the values of `bits`
 //! - `block_execution` runs blocks of threads, in the memory of `address_spaces`
 //!
-//! An instruction that is not known, an access outside of an operand, one whose size does not divide
-//! its address, a write to an operand, threads that wait at different barriers: each is an error
-//! with the line of PTX, and that of the source where `.loc` names it. Instructions that no kernel
-//! is compiled to (atomic ones, calls, textures) are not known.
+//! An instruction that is not known, an access outside of an operand, one whose size does not
+//! divide its address, a write to an operand, threads that wait at different barriers: each is an
+//! error with the line of PTX, and that of the source where `.loc` names it. Instructions that no
+//! kernel is compiled to (atomic ones, calls, textures) are not known.
 
 mod address_spaces;
 mod bits;
@@ -35,7 +35,7 @@ pub struct PtxModule {
     pub(super) most_steps: u64,
 }
 
-/// Minutes, which no launch takes that somebody waits for.
+/// Minutes: no launch that ends takes so many.
 const MOST_STEPS: u64 = 1 << 33;
 
 impl PtxModule {

@@ -1,5 +1,5 @@
-//! Executes blocks one after the other, and the threads of a block each until it ends or waits: at a
-//! barrier for the others of its block, at a shuffle for those of its warp.
+//! Executes blocks one after the other, and the threads of a block each until it ends or waits: at
+//! a barrier for the others of its block, at a shuffle for those of its warp.
 //!
 //! Instructions are counted, so that a launch that does not end is an error.
 
@@ -163,35 +163,6 @@ impl Block<'_> {
             let is_executed = guard.is_none_or(|(slot, value)| slots[slot as usize] & 1 == value);
             let done = match action {
                 _ if !is_executed => Ok(()),
-                Action::One(function, [to, a]) => {
-                    slots[*to as usize] = function(slots[*a as usize]);
-                    Ok(())
-                }
-                Action::Two(function, [to, a, b]) => {
-                    slots[*to as usize] = function(slots[*a as usize], slots[*b as usize]);
-                    Ok(())
-                }
-                Action::Three(function, [to, a, b, c]) => {
-                    slots[*to as usize] = function(slots[*a as usize], slots[*b as usize], slots[*c as usize]);
-                    Ok(())
-                }
-                Action::Four(function, [to, a, b, c, d]) => {
-                    let [a, b, c, d] = [a, b, c, d].map(|slot| slots[*slot as usize]);
-                    slots[*to as usize] = function(a, b, c, d);
-                    Ok(())
-                }
-                Action::Convert(conversion, [to, a]) => {
-                    slots[*to as usize] = conversion.of(slots[*a as usize]);
-                    Ok(())
-                }
-                Action::Split(to, from, bits) => {
-                    split(slots, to, *from, *bits);
-                    Ok(())
-                }
-                Action::Join(to, from, bits) => {
-                    slots[*to as usize] = joined(slots, from, *bits);
-                    Ok(())
-                }
                 Action::Load(space, ty, to, address) => load(&self.memory, thread, slots, (*space, *ty, to, *address)),
                 Action::Store(space, ty, from, address) => {
                     store(&mut self.memory, thread, slots, (*space, *ty, from, *address))
@@ -204,15 +175,14 @@ impl Block<'_> {
                     at = *to;
                     continue;
                 }
-                Action::Nothing => Ok(()),
                 Action::Barrier | Action::Shuffle(_) | Action::Meet(_) | Action::Leave => {
                     self.at[thread] = at;
-                    self.states[thread] = match action {
-                        Action::Leave => State::Done,
-                        Action::Barrier => State::AtBarrier,
-                        _ => State::InWarp,
-                    };
+                    self.states[thread] = state_at(action);
                     return Ok(());
+                }
+                arithmetic => {
+                    compute(arithmetic, slots);
+                    Ok(())
                 }
             };
             if let Err(why) = done {
@@ -290,6 +260,32 @@ impl Block<'_> {
         }
         Ok(())
     }
+}
+
+/// The state of a thread at an instruction that it does not pass alone.
+fn state_at(action: &Action) -> State {
+    match action {
+        Action::Leave => State::Done,
+        Action::Barrier => State::AtBarrier,
+        _ => State::InWarp,
+    }
+}
+
+/// Executes an instruction that reads and writes slots alone.
+fn compute(action: &Action, slots: &mut [u64]) {
+    let of = |slot: &u32| slots[*slot as usize];
+    let (to, value) = match action {
+        Action::One(function, [to, a]) => (to, function(of(a))),
+        Action::Two(function, [to, a, b]) => (to, function(of(a), of(b))),
+        Action::Three(function, [to, a, b, c]) => (to, function(of(a), of(b), of(c))),
+        Action::Four(function, [to, a, b, c, d]) => (to, function(of(a), of(b), of(c), of(d))),
+        Action::Convert(conversion, [to, a]) => (to, conversion.of(of(a))),
+        Action::Join(to, from, bits) => (to, joined(slots, from, *bits)),
+        Action::Split(to, from, bits) => return split(slots, to, *from, *bits),
+        // The others are executed where threads are.
+        _ => return,
+    };
+    slots[*to as usize] = value;
 }
 
 /// The lane whose value a lane gets, its own where the way leads out of its segment, and whether it

@@ -192,7 +192,7 @@ impl<'t> Reader<'t> {
 
     fn size(&mut self) -> Result<u64, String> {
         let word = self.word()?;
-        number(word).ok_or_else(|| self.wrong("is no number"))
+        number(word).ok_or_else(|| self.wrong("stands where a number is expected"))
     }
 
     fn entry(&mut self) -> Result<Listed<'t>, String> {
