@@ -265,8 +265,9 @@ pub(crate) struct OutputArgs {
     pub(crate) print_as: Option<Release>,
     /// Output format: the IR, TorchScript source as PyTorch's `.code`, register-machine code, a
     /// Graphviz drawing, the kernels of fusion groups in C or CUDA, their loops, how each is
-    /// scheduled (for `run --plan`), the PTX that NVRTC or clang makes of them, the fusion candidates with their savings as JSON, or the
-    /// origin of each type: declared, inferred, guarded or profiled
+    /// scheduled (for `run --plan`), the PTX that NVRTC or clang makes of them, the fusion
+    /// candidates with their savings as JSON, or the origin of each type: declared, inferred,
+    /// guarded or profiled
     #[arg(long, value_name = "FORM", default_value = "ir", require_equals = true)]
     #[arg(value_parser = PossibleValuesParser::new(["ir", "python", "code", "dot", "c", "nest", "plan", "cuda", "cuda-nest", "cuda-plan", "ptx", "fusion-candidates", "types"]))]
     pub(crate) emit: String,
@@ -522,10 +523,10 @@ pub(crate) struct RunSemantics {
 pub(crate) struct BackendArgs {
     /// Backend for fusion groups: the interpreter, kernels compiled from C, the loops of kernels
     /// executed without a compiler, or kernels in CUDA whose blocks of threads the processor
-    /// emulates, with each access of memory checked or without, whose PTX, made by NVRTC or clang, is
-    /// interpreted, or that a GPU runs. JITOPT_CC or CC names the compiler, JITOPT_CLANG the one of
-    /// PTX, JITOPT_NVRTC, JITOPT_CUBLAS and JITOPT_CUDA_DRIVER the libraries of CUDA, JITOPT_CACHE the directory of
-    /// compiled kernels
+    /// emulates, with each access of memory checked or without, whose PTX, made by NVRTC or clang,
+    /// is interpreted, or that a GPU runs. JITOPT_CC or CC names the compiler, JITOPT_CLANG the one
+    /// of PTX, JITOPT_NVRTC, JITOPT_CUBLAS and JITOPT_CUDA_DRIVER the libraries of CUDA,
+    /// JITOPT_CACHE the directory of compiled kernels
     #[arg(long, value_name = "WHO", default_value = "interp", require_equals = true)]
     #[arg(value_parser = PossibleValuesParser::new(["interp"].into_iter().chain(Engine::names().map(|row| row.0))))]
     pub(crate) backend: String,

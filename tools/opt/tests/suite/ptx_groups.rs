@@ -1,5 +1,5 @@
-//! The PTX that NVRTC or clang makes of random groups, interpreted: against the emulation of the same text,
-//! bit by bit, and where nothing is reduced against kernels of the processor.
+//! The PTX that NVRTC or clang makes of random groups, interpreted: against the emulation of the
+//! same text, bit by bit, and where nothing is reduced against kernels of the processor.
 //!
 //! Without either nothing is compared, which a line says. It is the one that `JITOPT_NVRTC` or
 //! `JITOPT_CLANG` names, or that is found; `JITOPT_PTX_GROUPS=10000` sets the number of groups:
