@@ -13,8 +13,10 @@
 //! - `executing` is the memory of launches that run without a compiler, as a nest is executed
 //! - `engine` is the table of ways to run kernels; `emulated_launch` runs the text for GPUs on a
 //!   processor that emulates blocks of threads, which get a `device_launch`
+//! - [`ptx_compiler`] finds NVRTC or clang, and `ptx` interprets what that makes of the same text
 //! - [`cuda_libraries`] finds the driver of GPUs and NVRTC, `cuda_compiler` compiles with NVRTC,
 //!   `cuda_device` is a GPU in use, `cuda_launch` runs launches there, `cuda_clock` times them
+//! - [`cubin`] reads registers and memory of kernels in machine code
 //! - `cpu_products` computes matrix products on the processor, with `kept_weights`
 //! - [`sized_kernels`] are the kernels of a graph whose types have sizes, for predictions
 //! - `launching` distributes a launch over the threads of `thread_pool`
@@ -28,6 +30,7 @@
 pub mod backend;
 pub mod caches;
 mod cpu_products;
+pub mod cubin;
 mod cuda_blas;
 mod cuda_clock;
 mod cuda_compiler;
@@ -55,6 +58,12 @@ mod partial_sums;
 #[cfg(test)]
 mod plan_test;
 mod prepared_launch;
+mod ptx;
+pub mod ptx_compiler;
+#[cfg(test)]
+mod ptx_test;
+#[cfg(test)]
+mod recorded_ptx_test;
 pub mod sized_kernels;
 mod thread_pool;
 pub mod toolchain;
@@ -66,3 +75,26 @@ pub use cuda_clock::DeviceWork;
 pub use cuda_device::Traffic;
 pub use engine::Engine;
 pub use prepared_launch::Prepared;
+pub use ptx_compiler::PtxCompiler;
+
+/// The PTX of a text for GPUs, by NVRTC or clang, the one that is named or that is found.
+///
+/// # Errors
+/// None is found, or what it says.
+pub fn ptx_of_text(text: &str, nvrtc: Option<&str>, clang: Option<&str>) -> Result<String, String> {
+    let cache = disk_cache::DiskCache::new(None);
+    PtxCompiler::find(nvrtc, clang, &cache)?.compile(text, &cache, None)
+}
+
+/// What the machine code of a text for GPUs says of its kernels.
+///
+/// # Errors
+/// NVRTC is missing, or what it says.
+pub fn resources_of_text(
+    text: &str,
+    architecture: &str,
+    nvrtc: Option<&str>,
+) -> Result<Vec<cubin::KernelResources>, String> {
+    cuda_libraries::compiler(nvrtc)?;
+    cubin::resources(&cuda_compiler::cubin(text, architecture)?)
+}

@@ -40,13 +40,15 @@ pub struct Device {
     pub threads: f64,
     /// Blocks of threads that a unit holds.
     pub blocks: f64,
+    /// What NVRTC compiles for; nothing of processors.
+    pub architecture: Option<&'static str>,
 }
 
 /// A GPU: what differs between them, and estimates that do not. A launch after another takes 2.5
 /// us, a barrier with the loads from shared memory after it 40 cycles; a second-level cache has
 /// 1.8 times the bandwidth of memory.
 const fn gpu(
-    name: &'static str,
+    (name, architecture): (&'static str, &'static str),
     (units, clock): (f64, f64),
     (lanes, lanes_of_doubles): (f64, f64),
     sheet: f64,
@@ -70,6 +72,7 @@ const fn gpu(
         head: 4.0 / clock,
         threads,
         blocks,
+        architecture: Some(architecture),
     }
 }
 
@@ -95,15 +98,16 @@ pub const DEVICES: [Device; 5] = [
         head: 2.0,
         threads: 1.0,
         blocks: 1.0,
+        architecture: None,
     },
     // Turing: 64 lanes of floats, 2 of doubles; 1024 threads and 16 blocks a multiprocessor.
-    gpu("t4", (40.0, 1.59), (64.0, 2.0), 320.0, 4.0, (1024.0, 16.0)),
+    gpu(("t4", "sm_75"), (40.0, 1.59), (64.0, 2.0), 320.0, 4.0, (1024.0, 16.0)),
     // 80 GB, SXM.
-    gpu("a100", (108.0, 1.41), (64.0, 32.0), 2039.0, 40.0, (2048.0, 32.0)),
+    gpu(("a100", "sm_80"), (108.0, 1.41), (64.0, 32.0), 2039.0, 40.0, (2048.0, 32.0)),
     // SXM.
-    gpu("h100", (132.0, 1.755), (128.0, 64.0), 3350.0, 50.0, (2048.0, 32.0)),
+    gpu(("h100", "sm_90"), (132.0, 1.755), (128.0, 64.0), 3350.0, 50.0, (2048.0, 32.0)),
     // An addition of 256 MiB operands moves 4217 bytes per nanosecond there, 0.88 of this.
-    gpu("h200", (132.0, 1.755), (128.0, 64.0), 4800.0, 50.0, (2048.0, 32.0)),
+    gpu(("h200", "sm_90"), (132.0, 1.755), (128.0, 64.0), 4800.0, 50.0, (2048.0, 32.0)),
 ];
 
 impl Device {

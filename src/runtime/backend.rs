@@ -3,6 +3,7 @@
 pub mod device_times;
 mod divided_groups;
 mod library_products;
+mod ptx_units;
 
 use super::cuda_blas::Blas;
 use super::cuda_compiler::CudaCompiler;
@@ -11,12 +12,13 @@ use super::cuda_launch::{DeviceKernel, on_device};
 use super::cuda_libraries;
 use super::disk_cache::DiskCache;
 use super::division::Known;
-use super::emulated_launch::{self, Emulated, Observed, entry_of};
+use super::emulated_launch::{self, Emulated, Image, Observed};
 use super::engine::Engine;
 use super::launch_plan::{Code, Compiled, Plan, Plans, Way, known, threads_worth};
 use super::loading::Loaded;
 use super::memory_profile::MemoryProfile;
 use super::prepared_launch::Prepared;
+use super::ptx_compiler::PtxCompiler;
 use super::thread_pool::processors;
 use super::toolchain::{self, Compiler};
 use super::wide_launch::{functions_of, split_functions_of};
@@ -71,6 +73,8 @@ pub struct Settings {
     pub driver: Option<String>,
     /// See `driver`.
     pub nvrtc: Option<String>,
+    /// The clang that makes PTX, `JITOPT_CLANG`; NVRTC, or the first that is found, without one.
+    pub clang: Option<String>,
     /// See `driver`; `JITOPT_CUBLAS`.
     pub cublas: Option<String>,
     /// The number of the GPU.
@@ -179,6 +183,7 @@ pub struct CpuBackend {
     cache: DiskCache,
     compiler: OnceCell<Result<Compiler, String>>,
     device: OnceCell<Result<(Rc<Device>, CudaCompiler), String>>,
+    ptx_compiler: OnceCell<Result<PtxCompiler, String>>,
     blas: OnceCell<Result<Blas, String>>,
     lowered: RefCell<Lowered>,
     compiled: RefCell<FxHashMap<Key, Result<Rc<Compiled>, String>>>,
@@ -211,6 +216,7 @@ impl CpuBackend {
             settings,
             compiler: OnceCell::new(),
             device: OnceCell::new(),
+            ptx_compiler: OnceCell::new(),
             blas: OnceCell::new(),
             lowered: RefCell::default(),
             compiled: RefCell::default(),
@@ -313,12 +319,13 @@ impl CpuBackend {
 
     /// Why there are no results, or wrong ones: no GPU can be used, or it has failed.
     pub fn failure(&self) -> Option<String> {
-        if self.settings.engine != Engine::Device {
-            return None;
-        }
-        match self.device() {
-            Ok((device, _)) => device.wait().err().or_else(|| device.failure()),
-            Err(why) => Some(why),
+        match self.settings.engine {
+            Engine::Device => match self.device() {
+                Ok((device, _)) => device.wait().err().or_else(|| device.failure()),
+                Err(why) => Some(why),
+            },
+            Engine::Ptx => self.ptx_compiler().err(),
+            _ => None,
         }
     }
 
@@ -580,7 +587,11 @@ impl CpuBackend {
 
     /// Whether there is a compiler, so that a unit may compile where another one did not.
     fn may_compile(&self) -> bool {
-        if self.settings.engine == Engine::Device { self.device().is_ok() } else { self.compiler().is_ok() }
+        match self.settings.engine {
+            Engine::Device => self.device().is_ok(),
+            Engine::Ptx => self.ptx_compiler().is_ok(),
+            _ => self.compiler().is_ok(),
+        }
     }
 
     /// A kernel with its plan: that of the file, if it has one for the group, or the usual one.
@@ -645,6 +656,7 @@ impl CpuBackend {
                 emulated_launch::source(&text, &all, self.settings.engine == Engine::Checked)
             }
             Engine::Device => return self.make_on_device(&names, unit, &text),
+            Engine::Ptx => return self.make_of_ptx(&names, unit, text),
             Engine::Compiled | Engine::Nests => text.clone(),
         };
         let (library, text) = (self.opened(&source, unit.len() as u64)?, Rc::from(text));
@@ -693,10 +705,10 @@ impl CpuBackend {
         Ok(module)
     }
 
-    /// Keeps machine code on disk.
+    /// Keeps machine code, or PTX, on disk.
     fn keep_image(&self, known_by: &str, identity: &str, image: &[u8]) {
         let Ok(folder) = self.cache.private_folder() else { return };
-        let path = folder.0.join("unit.cubin");
+        let path = folder.0.join("unit.image");
         // A failure only means that it is compiled again.
         if std::fs::write(&path, image).is_ok() {
             self.cache.keep(known_by, identity, &path);
@@ -708,13 +720,22 @@ impl CpuBackend {
         let Some(grid) = wanted.grid else {
             return Ok(Code::Function(library.kernel(name)?, library.clone()));
         };
+        self.emulated((name, wanted, grid), Image::Compiled(library.clone()), text)
+    }
+
+    /// An emulated kernel of an image.
+    fn emulated(
+        &self,
+        (name, wanted, grid): (&str, &Wanted, Grid),
+        image: Image,
+        text: &Rc<str>,
+    ) -> Result<Code, String> {
+        let total = |(store, _): &(usize, _)| Ok((*store, image.entry(&total_name(name, *store))?));
         Ok(Code::Emulated(Emulated {
-            functions: functions_of(name, &wanted.nests, |name| library.emulated(&entry_of(name)))?,
-            split: split_functions_of(name, &wanted.nests, |name| library.emulated(&entry_of(name)))?,
-            totals: (wanted.nests.totals.iter())
-                .map(|(store, _)| Ok((*store, library.emulated(&entry_of(&total_name(name, *store)))?)))
-                .collect::<Result<_, String>>()?,
-            library: library.clone(),
+            functions: functions_of(name, &wanted.nests, |name| image.entry(name))?,
+            split: split_functions_of(name, &wanted.nests, |name| image.entry(name))?,
+            totals: wanted.nests.totals.iter().map(total).collect::<Result<_, String>>()?,
+            image,
             grid,
             has_barriers: wanted.nests.own.has_barriers(),
             text: text.clone(),

@@ -105,7 +105,7 @@ const DRIVER_FUNCTIONS: [&str; 29] = [
     "cuLaunchKernel",
 ];
 
-const NVRTC_FUNCTIONS: [&str; 8] = [
+const NVRTC_FUNCTIONS: [&str; 10] = [
     "nvrtcVersion",
     "nvrtcCreateProgram",
     "nvrtcCompileProgram",
@@ -113,6 +113,8 @@ const NVRTC_FUNCTIONS: [&str; 8] = [
     "nvrtcGetProgramLog",
     "nvrtcGetCUBINSize",
     "nvrtcGetCUBIN",
+    "nvrtcGetPTXSize",
+    "nvrtcGetPTX",
     "nvrtcDestroyProgram",
 ];
 

@@ -55,6 +55,22 @@ impl DeviceLaunch {
         of_block: [0; MOST_ACCESSES],
         of_thread: [0; MOST_ACCESSES],
     };
+
+    /// Its bytes, as a kernel gets them as a parameter.
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        let DeviceLaunch { data, floats, integers, rank, kept, rows, count, left, parts, share, .. } = self;
+        let mut all = Vec::with_capacity(size_of::<DeviceLaunch>());
+        data.iter().for_each(|data| all.extend(data.to_le_bytes()));
+        floats.iter().for_each(|float| all.extend(float.to_le_bytes()));
+        integers.iter().for_each(|integer| all.extend(integer.to_le_bytes()));
+        [*rank, *kept].iter().for_each(|n| all.extend(n.to_le_bytes()));
+        [*rows, *count].iter().for_each(|n| all.extend(n.to_le_bytes()));
+        all.extend(left.to_le_bytes());
+        let strides = self.strides.iter().flatten();
+        let sizes = [*parts, *share].into_iter().chain(self.shape).chain(strides.copied());
+        sizes.chain(self.of_block).chain(self.of_thread).for_each(|n| all.extend(n.to_le_bytes()));
+        all
+    }
 }
 
 /// What is known of an element: `jo_cell`.
@@ -157,6 +173,9 @@ mod tests {
             size_of::<DeviceLaunch>(),
             offset_of!(DeviceLaunch, shape) + 4 * (MOST_DIMS * (1 + MOST_ACCESSES) + 2 * MOST_ACCESSES)
         );
+        let launch = DeviceLaunch { left: 7, of_thread: [9; MOST_ACCESSES], ..DeviceLaunch::EMPTY };
+        let (bytes, left) = (launch.bytes(), offset_of!(DeviceLaunch, left));
+        assert_eq!((bytes.len(), bytes[left], bytes.last_chunk()), (size_of::<DeviceLaunch>(), 7, Some(&[9, 0, 0, 0])));
         assert_eq!((size_of::<Cell>(), size_of::<Region>(), size_of::<RawFinding>()), (32, 40, 48));
         assert_eq!((offset_of!(Emulation, stacks), size_of::<Emulation>()), (32, 112));
         assert_eq!(size_of::<RawPlace>(), 40);

@@ -7,15 +7,19 @@
 //! of an operand, one that nothing has written, two threads at one element without a barrier in
 //! between, a barrier that some threads do not reach, an address that is no multiple of the size.
 //! The transactions of memory that accesses take are counted, see `memory_profile.rs`.
+//!
+//! The same launches run what NVRTC makes of the text, which `ptx` interprets.
 
 use super::device_launch::{Cell, DeviceLaunch, Emulation, MOST_DIMS, RawFinding, RawPlace, Region, device_order};
 use super::loading::{EmulatedEntry, Loaded};
 use super::memory_profile::MemoryProfile;
 use super::partial_sums::PartialSums;
+use super::ptx::{Bytes, Fault, Launch, PtxModule, Region as PtxRegion};
 use super::wide_launch::{Functions, SplitFunctions};
 use crate::codegen::geometry::Geometry;
 use crate::codegen::kernel::Kernel;
 use crate::codegen::kernel_plan::{Grid, RowsBy};
+use std::cell::Cell as Shared;
 use std::fmt::Write;
 use std::rc::Rc;
 use std::sync::Mutex;
@@ -53,18 +57,45 @@ pub(super) struct Observed {
 /// A kernel whose blocks of threads are emulated.
 #[derive(Debug)]
 pub struct Emulated {
-    pub(super) functions: Functions<EmulatedEntry>,
+    pub(super) functions: Functions<Entry>,
     /// Those of a split reduction.
-    pub(super) split: Option<SplitFunctions<EmulatedEntry>>,
+    pub(super) split: Option<SplitFunctions<Entry>>,
     /// Those that add up the partial sums of column reductions, by their stores.
-    pub(super) totals: Vec<(usize, EmulatedEntry)>,
-    pub(super) library: Rc<Loaded>,
+    pub(super) totals: Vec<(usize, Entry)>,
+    pub(super) image: Image,
     pub(super) grid: Grid,
     pub(super) has_barriers: bool,
     /// The text of its unit, whose lines findings name.
     pub(super) text: Rc<str>,
     /// Whether accesses are checked.
     pub(super) is_checked: bool,
+}
+
+/// What the functions of an emulated kernel are in.
+#[derive(Debug)]
+pub(super) enum Image {
+    /// The text, compiled for the processor.
+    Compiled(Rc<Loaded>),
+    /// PTX that is interpreted.
+    Ptx(Rc<PtxModule>),
+}
+
+/// A function of an image.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Entry {
+    Compiled(EmulatedEntry),
+    /// The number of an entry.
+    Ptx(usize),
+}
+
+impl Image {
+    /// The function of a kernel.
+    pub(super) fn entry(&self, name: &str) -> Result<Entry, String> {
+        match self {
+            Image::Compiled(library) => library.emulated(&entry_of(name)).map(Entry::Compiled),
+            Image::Ptx(module) => module.entry(name).map(Entry::Ptx),
+        }
+    }
 }
 
 /// The arguments of a launch.
@@ -91,7 +122,7 @@ pub(super) fn source(text: &str, names: &[String], is_checked: bool) -> String {
 }
 
 /// The name of the entry of a kernel.
-pub(super) fn entry_of(name: &str) -> String {
+fn entry_of(name: &str) -> String {
     format!("{name}_emulated")
 }
 
@@ -153,7 +184,15 @@ impl Emulated {
         launch.left = left.as_ptr().expose_provenance();
         let mut memory: Vec<Memory> = (0..kernel.accesses()).map(|at| self.memory(kernel, operands, at)).collect();
         let cells = cells(self.is_checked, left.len());
-        memory.push(Memory { address: launch.left, elements: left.len(), size: SLOT, is_set: false, cells });
+        let size = SLOT;
+        memory.push(Memory {
+            address: launch.left,
+            elements: left.len(),
+            size,
+            is_set: false,
+            is_written: true,
+            cells,
+        });
         let mut seen = Observed::default();
         let entry = (split.parts.function, split.parts.grid.threads, self.has_barriers);
         self.run(entry, launch, split.blocks.min(self.most_blocks()), &mut memory, (seed, &mut seen));
@@ -173,29 +212,40 @@ impl Emulated {
     /// The memory of an access, with what is known of its elements.
     fn memory(&self, kernel: &Kernel, operands: &Operands<'_>, at: usize) -> Memory {
         let ((address, elements), size) = (operands.data[at], kernel.dtype_of(at).size());
-        let is_checked = self.is_checked && at >= kernel.loads.len();
-        Memory { address, elements, size, is_set: false, cells: cells(is_checked, elements) }
+        let is_written = at >= kernel.loads.len();
+        let cells = cells(self.is_checked && is_written, elements);
+        Memory { address, elements, size, is_set: false, is_written, cells }
     }
 
     fn partial(&self, sums: &PartialSums) -> Memory {
         let (address, elements) = (sums.memory.as_ptr().expose_provenance(), sums.memory.len());
-        Memory { address, elements, size: size_of::<f64>(), is_set: true, cells: cells(self.is_checked, elements) }
+        let cells = cells(self.is_checked, elements);
+        Memory { address, elements, size: size_of::<f64>(), is_set: true, is_written: true, cells }
     }
 
     fn result(&self, kernel: &Kernel, sums: &PartialSums, (address, elements): (usize, usize)) -> Memory {
         let size = kernel.made[kernel.stores[sums.store].tensor].dtype.size();
-        Memory { address, elements, size, is_set: false, cells: cells(self.is_checked, elements) }
+        let cells = cells(self.is_checked, elements);
+        Memory { address, elements, size, is_set: false, is_written: true, cells }
     }
 
     /// Runs the blocks of one kernel.
     fn run(
         &self,
-        (entry, threads, has_barriers): (EmulatedEntry, usize, bool),
+        (entry, threads, has_barriers): (Entry, usize, bool),
         launch: &DeviceLaunch,
         blocks: i64,
         memory: &mut [Memory],
         (seed, seen): (u32, &mut Observed),
     ) {
+        let entry = match entry {
+            Entry::Compiled(entry) => entry,
+            Entry::Ptx(entry) => {
+                let found = self.interpret(entry, launch, (blocks, threads, seed), memory);
+                seen.findings.extend(found.err());
+                return;
+            }
+        };
         let mut regions: Vec<Region> = memory.iter_mut().map(Memory::region).collect();
         let mut findings = [RawFinding::default(); MOST_FINDINGS];
         let mut places = vec![RawPlace::default(); if self.is_checked { MOST_PLACES } else { 0 }];
@@ -226,13 +276,41 @@ impl Emulated {
         seen.profile.add(&places[..counted], |line| self.statement(line));
     }
 
+    /// Interprets the blocks of one kernel.
+    fn interpret(
+        &self,
+        entry: usize,
+        launch: &DeviceLaunch,
+        (blocks, threads, seed): (i64, usize, u32),
+        memory: &[Memory],
+    ) -> Result<(), String> {
+        let Image::Ptx(module) = &self.image else { return Ok(()) };
+        let regions: Vec<PtxRegion<'_>> = memory.iter().map(Memory::bytes).collect();
+        let mut launch = launch.clone();
+        for (at, region) in regions.iter().enumerate() {
+            // What parts of rows leave follows the accesses.
+            let to = if launch.left == memory[at].address { &mut launch.left } else { &mut launch.data[at] };
+            *to = region.address(at) as usize;
+        }
+        let (parameters, blocks, threads) = (launch.bytes(), blocks as u32, threads as u32);
+        let launch = Launch { parameters: &parameters, blocks, threads, seed };
+        module.run(entry, launch, &regions).map(drop).map_err(|fault| self.described_fault(&fault))
+    }
+
+    /// What is wrong in a launch of PTX, with the IR line.
+    fn described_fault(&self, fault: &Fault) -> String {
+        let Fault { line, origin, block, thread, why } = fault;
+        let statement = if *origin > 0 { format!(": {}", self.statement(i64::from(*origin))) } else { String::new() };
+        format!("thread {thread} of block {block} {why}, PTX line {line}{statement}")
+    }
+
     fn most_blocks(&self) -> i64 {
         if self.is_checked { CHECKED_BLOCKS } else { MOST_BLOCKS }
     }
 
     #[allow(unsafe_code, reason = "the geometry was checked for all accesses of the kernel")]
     fn enter(&self, entry: EmulatedEntry, emulation: &mut Emulation, launch: &DeviceLaunch) {
-        let _open = &self.library;
+        let _open = &self.image;
         // SAFETY: as for compiled kernels, see `launching.rs`: the text is of the same kernel, and
         // its accesses are within the memory that `geometry` was checked against. The stacks are
         // writable and held by this thread alone, as are the regions and findings.
@@ -293,11 +371,29 @@ struct Memory {
     size: usize,
     /// Whether all of it has been written to before the launch.
     is_set: bool,
+    /// Whether it is not that of an operand.
+    is_written: bool,
     /// What is known of its elements; nothing of operands.
     cells: Vec<Cell>,
 }
 
 impl Memory {
+    /// Its bytes.
+    #[allow(unsafe_code, reason = "the geometry was checked for all accesses of the kernel")]
+    fn bytes(&self) -> PtxRegion<'_> {
+        let (address, bytes) = (self.address, self.elements * self.size);
+        let first = std::ptr::with_exposed_provenance_mut::<Shared<u8>>(address);
+        // SAFETY: as for compiled kernels, see `launching.rs`: there are as many elements from the
+        // first one on, which the operands and results of the launch hold. Nothing else accesses
+        // those of results meanwhile, and nothing writes those of operands.
+        let bytes = match (bytes, self.is_written) {
+            (0, _) => Bytes::Fixed(&[]),
+            (_, true) => Bytes::Written(unsafe { std::slice::from_raw_parts(first, bytes) }),
+            (_, false) => Bytes::Fixed(unsafe { std::slice::from_raw_parts(first.cast::<u8>().cast_const(), bytes) }),
+        };
+        PtxRegion { bytes, address }
+    }
+
     fn region(&mut self) -> Region {
         Region {
             memory: self.address,

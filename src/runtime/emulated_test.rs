@@ -2,7 +2,7 @@
 //! into the text of a kernel.
 
 use super::disk_cache::DiskCache;
-use super::emulated_launch::{Emulated, Observed, Operands, entry_of, source};
+use super::emulated_launch::{Emulated, Image, Observed, Operands, source};
 use super::loading::Loaded;
 use super::toolchain;
 use super::wide_launch::{functions_of, split_functions_of};
@@ -84,14 +84,15 @@ fn emulated(planned: &Planned, functions: &[(String, String)]) -> Emulated {
     let text = (CUDA.unit)(&texts);
     let path = compiler.compile(&source(&text, &names, true), &folder.0, None);
     let library = Rc::new(path.and_then(|path| Loaded::open(&path)).unwrap_or_else(|why| panic!("{why}\n{text}")));
-    let (nests, find) = (nests(planned), |name: &str| library.emulated(&entry_of(name)));
+    let image = Image::Compiled(library);
+    let (nests, find) = (nests(planned), |name: &str| image.entry(name));
     Emulated {
         functions: functions_of("k", &nests, find).expect("entries"),
         split: split_functions_of("k", &nests, find).expect("entries"),
-        library: library.clone(),
         totals: Vec::new(),
         grid: planned.plan.grid.expect("a grid"),
         has_barriers: nests.own.has_barriers(),
+        image,
         text: text.into(),
         is_checked: true,
     }

@@ -1,7 +1,7 @@
 //! How kernels run: a table of the backends of the command line that have kernels.
 //!
 //! Each makes kernels for a [`Target`] and runs them in its own way: as compiled functions, as
-//! nests that are executed, or as blocks of threads that a processor emulates.
+//! nests that are executed, or as blocks of threads that a processor emulates, compiled or as PTX.
 
 use crate::codegen::target::{CPU, CUDA, Target};
 
@@ -17,16 +17,19 @@ pub enum Engine {
     Emulated,
     /// The same, and each access of memory is checked.
     Checked,
+    /// The text for GPUs is compiled by NVRTC to PTX, which is interpreted.
+    Ptx,
     /// The text for GPUs is compiled by NVRTC, and a GPU runs it.
     Device,
 }
 
 /// The engines with their names, and what kernels are made for.
-const ENGINES: [(Engine, &str, &Target); 5] = [
+const ENGINES: [(Engine, &str, &Target); 6] = [
     (Engine::Compiled, "cpu", &CPU),
     (Engine::Nests, "nest", &CPU),
     (Engine::Emulated, "cuda-emulated", &CUDA),
     (Engine::Checked, "cuda-checked", &CUDA),
+    (Engine::Ptx, "cuda-ptx", &CUDA),
     (Engine::Device, "cuda", &CUDA),
 ];
 
@@ -58,7 +61,7 @@ impl Engine {
 
     /// Whether blocks of threads are emulated.
     pub fn emulates(self) -> bool {
-        matches!(self, Engine::Emulated | Engine::Checked)
+        matches!(self, Engine::Emulated | Engine::Checked | Engine::Ptx)
     }
 
     /// Whether a compiler is needed.
@@ -78,7 +81,8 @@ mod tests {
 
     #[test]
     fn every_engine_has_a_row() {
-        for engine in [Engine::Compiled, Engine::Nests, Engine::Emulated, Engine::Checked, Engine::Device] {
+        use Engine::{Checked, Compiled, Device, Emulated, Nests, Ptx};
+        for engine in [Compiled, Nests, Emulated, Checked, Ptx, Device] {
             assert_eq!(Engine::named(engine.name()), Some(engine));
         }
     }

@@ -179,7 +179,7 @@ fn version(program: &[String], folder: &Path) -> String {
 }
 
 /// The path of a program.
-fn located(program: &str) -> Result<PathBuf, &'static str> {
+pub(super) fn located(program: &str) -> Result<PathBuf, &'static str> {
     if program.contains('/') {
         return Some(PathBuf::from(program)).filter(|path| path.is_file()).ok_or("there is no such program");
     }
@@ -235,7 +235,11 @@ impl Compiler {
 
 /// Runs a program in a folder and returns its exit status and output. It is killed after the time
 /// limit.
-fn finished(mut command: Command, folder: &Path, deadline: Option<Instant>) -> Result<(ExitStatus, String), String> {
+pub(super) fn finished(
+    mut command: Command,
+    folder: &Path,
+    deadline: Option<Instant>,
+) -> Result<(ExitStatus, String), String> {
     // A file, not a pipe, because nothing reads while the program runs.
     let said = folder.join("said.txt");
     let file = || std::fs::File::create(&said).and_then(|file| Ok((file.try_clone()?, file)));

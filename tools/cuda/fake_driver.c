@@ -17,6 +17,7 @@
 //
 //   FAKE_CUDA_DEVICES, FAKE_CUDA_VERSION, FAKE_CUDA_MEMORY   1, 13000, 1 GiB
 //   FAKE_CUDA_CC                   the C compiler
+//   FAKE_CUDA_PTX                  the file that every text is compiled to where PTX is wanted
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
@@ -136,12 +137,18 @@ static void write_entries(FILE *unit, const char *text)
 int nvrtcCompileProgram(program *all, int count, const char *const *options)
 {
     ENTER();
-    int architecture = 0, is_exact = 0;
+    int architecture = 0, is_exact = 0, is_ptx = 0;
     for (int k = 0; k < count; k++) {
         sscanf(options[k], "--gpu-architecture=sm_%d", &architecture);
+        is_ptx |= sscanf(options[k], "--gpu-architecture=compute_%d", &architecture);
         is_exact |= !strcmp(options[k], "--fmad=false");
     }
     if (!architecture || !is_exact) return INVALID_OPTION;
+    if (is_ptx) {
+        const char *const ptx = getenv("FAKE_CUDA_PTX");
+        all->image = ptx ? contents(ptx, &all->bytes) : 0;
+        return all->image ? OK : COMPILATION;
+    }
     char folder[] = P_tmpdir "/fake-nvrtc-XXXXXX", path[64], command[512];
     if (!mkdtemp(folder)) return INTERNAL;
     snprintf(path, sizeof path, "%s/unit.c", folder);
@@ -178,6 +185,8 @@ int nvrtcGetProgramLogSize(program *all, size_t *bytes) { ENTER(); return *bytes
 int nvrtcGetProgramLog(program *all, char *to) { ENTER(); return strcpy(to, all->log), OK; }
 int nvrtcGetCUBINSize(program *all, size_t *bytes) { ENTER(); return *bytes = all->bytes, OK; }
 int nvrtcGetCUBIN(program *all, char *to) { ENTER(); return memcpy(to, all->image, all->bytes), OK; }
+int nvrtcGetPTXSize(program *all, size_t *bytes) { ENTER(); return *bytes = all->bytes + 1, OK; }
+int nvrtcGetPTX(program *all, char *to) { ENTER(); return memcpy(to, all->image, all->bytes + 1), OK; }
 
 #elif defined CUBLAS
 enum { OK, NOT_INITIALIZED, INVALID_VALUE = 7, EXECUTION_FAILED = 13, INTERNAL, NOT_SUPPORTED };

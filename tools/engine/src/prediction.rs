@@ -11,6 +11,9 @@ use jitopt_core::codegen::target::Target;
 use jitopt_core::interpreter::Release;
 use jitopt_core::ir::Graph;
 use jitopt_core::pass::{self, Pipeline, Session};
+use jitopt_core::runtime::cubin::KernelResources;
+use jitopt_core::runtime::cuda_libraries::NVRTC_VARIABLE;
+use jitopt_core::runtime::resources_of_text;
 use jitopt_core::runtime::sized_kernels::{SizedKernel, SizedKernels, sized_kernels};
 use serde_json::{Value, json};
 
@@ -72,6 +75,8 @@ pub struct Predicted {
     name: String,
     device: &'static Device,
     rows: Vec<Row>,
+    /// What machine code says of functions, each with its group.
+    functions: Result<Vec<(String, KernelResources)>, String>,
 }
 
 impl Predicted {
@@ -82,6 +87,7 @@ impl Predicted {
     pub fn of(question: Question<'_>, program: &Program, workspace: &mut Workspace<'_>) -> Result<Predicted, Error> {
         let subject = Subject::of(question, program, workspace)?;
         subject.warn(workspace);
+        let functions = functions(&subject, question.device, workspace);
         let mut rows = Vec::new();
         for one in &subject.sized.kernels {
             match row(one, subject.target, question.device) {
@@ -89,7 +95,7 @@ impl Predicted {
                 Err(why) => workspace.warn(format!("no prediction for the group of {}: {why}", one.outputs)),
             }
         }
-        Ok(Predicted { name: program.name(), device: question.device, rows })
+        Ok(Predicted { name: program.name(), device: question.device, rows, functions })
     }
 
     /// A table.
@@ -110,8 +116,31 @@ impl Predicted {
                 estimate.fewest / self.device.band / estimate.time(),
             );
         }
-        text + "\nexact: sizes, plans, bytes at least. Estimated: bytes, operations, times; expect -5 % to +25 % \
-             above 20 us,\nand a factor of 2 below. Not known without NVRTC: registers and spills\n\n"
+        text += "\nexact: sizes, plans, bytes at least. Estimated: bytes, operations, times; expect -5 % to +25 % \
+             above 20 us,\nand a factor of 2 below.";
+        match &self.functions {
+            Ok(functions) if !functions.is_empty() => text + "\n\n" + &self.machine_code(functions),
+            _ => text + " Not known without NVRTC: registers and spills\n\n",
+        }
+    }
+
+    /// A table of what NVRTC made.
+    fn machine_code(&self, functions: &[(String, KernelResources)]) -> String {
+        let mut text = "| group | function | registers | stack, bytes | shared, bytes | threads a multiprocessor |\n\
+             | --- | --- | ---: | ---: | ---: | ---: |\n"
+            .to_owned();
+        for (group, function) in functions {
+            let KernelResources { name, registers, stack, shared, .. } = function;
+            let resident = function.resident(self.limits());
+            text += &format!("| {group} | {name} | {registers} | {stack} | {shared} | {resident} |\n");
+        }
+        let architecture = self.device.architecture.unwrap_or_default();
+        text + &format!("\nexact: what NVRTC made for {architecture}. Registers are spilled to the stack\n\n")
+    }
+
+    /// The threads and blocks that a multiprocessor holds.
+    fn limits(&self) -> (u64, u64) {
+        (self.device.threads as u64, self.device.blocks as u64)
     }
 
     /// The same as JSON.
@@ -130,7 +159,24 @@ impl Predicted {
             })
         };
         let rows: Vec<Value> = self.rows.iter().map(row).collect();
-        json!({"graph": self.name, "device": self.device.name, "kernels": rows, "is_measured": false})
+        let function = |(group, function): &(String, KernelResources)| {
+            json!({
+                "group": group,
+                "function": function.name,
+                "registers": function.registers,
+                "stack_bytes": function.stack,
+                "shared_bytes": function.shared,
+                "threads_of_multiprocessor": function.resident(self.limits()),
+            })
+        };
+        let functions: Vec<Value> = self.functions.iter().flatten().map(function).collect();
+        json!({
+            "graph": self.name,
+            "device": self.device.name,
+            "kernels": rows,
+            "functions": functions,
+            "is_measured": false,
+        })
     }
 }
 
@@ -142,4 +188,33 @@ fn row(one: &SizedKernel, target: &Target, device: &'static Device) -> Result<Ro
     let text = plan.print("", &one.kernel);
     let plan = text.lines().skip(1).map(str::trim).collect::<Vec<_>>().join("; ");
     Ok(Row { group: one.outputs.clone(), sizes: one.sizes(), plan, estimate })
+}
+
+/// What machine code for a device says of the functions of all kernels, where NVRTC is found.
+fn functions(
+    subject: &Subject,
+    device: &Device,
+    workspace: &Workspace<'_>,
+) -> Result<Vec<(String, KernelResources)>, String> {
+    let Some(architecture) = device.architecture else { return Ok(Vec::new()) };
+    let (mut texts, mut groups) = (Vec::new(), Vec::new());
+    for (number, one) in subject.sized.kernels.iter().enumerate() {
+        let plan = (subject.target.choose)(&one.kernel, &one.traversal);
+        let Ok(nests) = subject.target.nests(&one.kernel, &one.traversal, &plan) else { continue };
+        let name = format!("k{number}");
+        texts.extend(subject.target.functions(&name, &nests).into_iter().map(|(_, text)| text));
+        groups.push((name, one.outputs.clone()));
+    }
+    if texts.is_empty() {
+        return Ok(Vec::new());
+    }
+    let nvrtc = workspace.env().get(NVRTC_VARIABLE).filter(|path| !path.is_empty()).map(String::as_str);
+    let found = resources_of_text(&(subject.target.unit)(&texts), architecture, nvrtc)?;
+    let named = |mut function: KernelResources| {
+        let (kernel, rest) = function.name.split_once('_').unwrap_or((&function.name, "plan"));
+        let group = groups.iter().find(|group| group.0 == kernel)?.1.clone();
+        function.name = rest.to_owned();
+        Some((group, function))
+    };
+    Ok(found.into_iter().filter_map(named).collect())
 }

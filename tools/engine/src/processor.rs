@@ -7,7 +7,9 @@ use crate::options::BackendOptions;
 use jitopt_core::runtime::cuda_libraries::{
     self, CUBLAS_VARIABLE, DRIVER_VARIABLE, DeviceFacts, Found, NVRTC_VARIABLE,
 };
+use jitopt_core::runtime::disk_cache::DiskCache;
 use jitopt_core::runtime::memory_profile::MemoryProfile;
+use jitopt_core::runtime::ptx_compiler::{CLANG_VARIABLE, PtxCompiler};
 use jitopt_core::runtime::{CpuBackend, Engine, Settings};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -24,6 +26,8 @@ pub struct Machine {
     pub compiler: Result<String, String>,
     /// CUDA's compiler.
     pub nvrtc: Result<Found, String>,
+    /// What makes PTX: NVRTC or clang.
+    pub ptx: Result<String, String>,
     /// cuBLAS.
     pub cublas: Result<Found, String>,
     /// CUDA's driver.
@@ -35,10 +39,11 @@ pub struct Machine {
 impl Machine {
     /// The backends that need something, and have it.
     pub fn backends(&self) -> impl Iterator<Item = &'static str> {
-        let has_compiler = self.compiler.is_ok();
+        let (has_compiler, has_ptx) = (self.compiler.is_ok(), self.ptx.is_ok());
         let has_device = self.nvrtc.is_ok() && self.devices.is_ok();
         let runs = move |engine| match engine {
             Engine::Device => has_device,
+            Engine::Ptx => has_ptx,
             Engine::Nests => false,
             _ => has_compiler,
         };
@@ -60,7 +65,9 @@ pub fn probe(workspace: &Workspace<'_>) -> Machine {
     });
     let (nvrtc, cublas) =
         (cuda_libraries::compiler(named(NVRTC_VARIABLE)), cuda_libraries::blas(named(CUBLAS_VARIABLE)));
-    Machine { compiler, nvrtc, cublas, driver, devices }
+    let ptx = PtxCompiler::find(named(NVRTC_VARIABLE), named(CLANG_VARIABLE), &DiskCache::new(None));
+    let ptx = ptx.map(|compiler| compiler.name());
+    Machine { compiler, nvrtc, ptx, cublas, driver, devices }
 }
 
 /// The backend that flags and environment select.
@@ -76,10 +83,10 @@ pub(crate) fn in_environment(args: &BackendOptions, env: &BTreeMap<String, Strin
     let plans = args.plans.clone();
     let (driver, nvrtc) = (variable(DRIVER_VARIABLE), variable(NVRTC_VARIABLE));
     let cublas = variable(CUBLAS_VARIABLE);
-    let device = args.device.unwrap_or(0);
+    let (clang, device) = (variable(CLANG_VARIABLE), args.device.unwrap_or(0));
     let schedule_seed = args.schedule_seed.unwrap_or(0);
     let others = Settings { compiler, cc, cache, threads, plans, schedule_seed, ..Settings::default() };
-    args.engine.map(|engine| CpuBackend::new(Settings { engine, driver, nvrtc, cublas, device, ..others }))
+    args.engine.map(|engine| CpuBackend::new(Settings { engine, driver, nvrtc, clang, cublas, device, ..others }))
 }
 
 /// Refuses plans that are not legal for the kernels that ran, and names those that no kernel used.
@@ -106,7 +113,7 @@ pub fn refuse_idle(args: &BackendOptions) -> Result<(), Error> {
             refuse("--device: it selects a GPU; add --backend=cuda")
         }
         BackendOptions { engine, schedule_seed: Some(_), .. } if !engine.is_some_and(Engine::emulates) => {
-            refuse("--schedule-seed: it orders emulated threads; add --backend=cuda-emulated or cuda-checked")
+            refuse("--schedule-seed: it orders emulated threads; add --backend=cuda-emulated, cuda-checked or cuda-ptx")
         }
         BackendOptions { engine: Some(Engine::Nests), no_cache: true, .. } => {
             refuse("--no-cache: nothing is compiled with --backend=nest")

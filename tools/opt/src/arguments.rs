@@ -14,6 +14,7 @@ use crate::several::ShardArg;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use jitopt_core::interpreter::Release;
+use jitopt_core::runtime::Engine;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -264,10 +265,11 @@ pub(crate) struct OutputArgs {
     pub(crate) print_as: Option<Release>,
     /// Output format: the IR, TorchScript source as PyTorch's `.code`, register-machine code, a
     /// Graphviz drawing, the kernels of fusion groups in C or CUDA, their loops, how each is
-    /// scheduled (for `run --plan`), the fusion candidates with their savings as JSON, or the
-    /// origin of each type: declared, inferred, guarded or profiled
+    /// scheduled (for `run --plan`), the PTX that NVRTC or clang makes of them, the fusion
+    /// candidates with their savings as JSON, or the origin of each type: declared, inferred,
+    /// guarded or profiled
     #[arg(long, value_name = "FORM", default_value = "ir", require_equals = true)]
-    #[arg(value_parser = PossibleValuesParser::new(["ir", "python", "code", "dot", "c", "nest", "plan", "cuda", "cuda-nest", "cuda-plan", "fusion-candidates", "types"]))]
+    #[arg(value_parser = PossibleValuesParser::new(["ir", "python", "code", "dot", "c", "nest", "plan", "cuda", "cuda-nest", "cuda-plan", "ptx", "fusion-candidates", "types"]))]
     pub(crate) emit: String,
     /// Annotate each node that writes to memory with a comment: what it writes, and which values
     /// observe it. The comments do not affect parsing
@@ -521,11 +523,12 @@ pub(crate) struct RunSemantics {
 pub(crate) struct BackendArgs {
     /// Backend for fusion groups: the interpreter, kernels compiled from C, the loops of kernels
     /// executed without a compiler, or kernels in CUDA whose blocks of threads the processor
-    /// emulates, with each access of memory checked or without, or a GPU runs. JITOPT_CC or CC
-    /// names the compiler, JITOPT_NVRTC, JITOPT_CUBLAS and JITOPT_CUDA_DRIVER the libraries of
-    /// CUDA, JITOPT_CACHE the directory of compiled kernels
+    /// emulates, with each access of memory checked or without, whose PTX, made by NVRTC or clang,
+    /// is interpreted, or that a GPU runs. JITOPT_CC or CC names the compiler, JITOPT_CLANG the one
+    /// of PTX, JITOPT_NVRTC, JITOPT_CUBLAS and JITOPT_CUDA_DRIVER the libraries of CUDA,
+    /// JITOPT_CACHE the directory of compiled kernels
     #[arg(long, value_name = "WHO", default_value = "interp", require_equals = true)]
-    #[arg(value_parser = PossibleValuesParser::new(["interp", "cpu", "nest", "cuda-emulated", "cuda-checked", "cuda"]))]
+    #[arg(value_parser = PossibleValuesParser::new(["interp"].into_iter().chain(Engine::names().map(|row| row.0))))]
     pub(crate) backend: String,
     /// Neither read nor write the cache of compiled kernels
     #[arg(long)]
@@ -533,8 +536,8 @@ pub(crate) struct BackendArgs {
     /// GPU of --backend=cuda [default: 0]
     #[arg(long, value_name = "N")]
     pub(crate) device: Option<u32>,
-    /// Order in which emulated threads are scheduled, with --backend=cuda-emulated or cuda-checked
-    /// [default: that of their numbers]
+    /// Order in which emulated threads are scheduled, with --backend=cuda-emulated, cuda-checked or
+    /// cuda-ptx [default: that of their numbers]
     #[arg(long, value_name = "N")]
     pub(crate) schedule_seed: Option<u32>,
     /// Threads per kernel [default: the number of processors]

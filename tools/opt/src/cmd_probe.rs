@@ -13,8 +13,8 @@ Examples:
   jitopt probe --json
   JITOPT_NVRTC=/opt/cuda/lib/libnvrtc.so.12 jitopt probe
 
-JITOPT_CC or CC names the C compiler, JITOPT_NVRTC, JITOPT_CUBLAS and JITOPT_CUDA_DRIVER the libraries of CUDA; by
-default the loader looks for them. Whatever is missing, the exit code is 0.";
+JITOPT_CC or CC names the C compiler, JITOPT_CLANG the one for PTX, JITOPT_NVRTC, JITOPT_CUBLAS and JITOPT_CUDA_DRIVER
+the libraries of CUDA; by default the loader looks for them. Whatever is missing, the exit code is 0.";
 
 /// `jitopt probe`
 #[derive(Debug, Args)]
@@ -48,7 +48,7 @@ fn as_text(machine: &Machine) -> String {
 }
 
 /// Each part of the machine, what was found or why nothing, and what it enables.
-fn rows(machine: &Machine) -> [(&'static str, Result<String, String>, &'static str); 6] {
+fn rows(machine: &Machine) -> [(&'static str, Result<String, String>, &'static str); 7] {
     let version = |(major, minor): (i32, i32)| format!("{major}.{minor}");
     let library = |found: &jitopt_core::runtime::cuda_libraries::Found| {
         format!("CUDA {}, {}", version(found.version), found.path)
@@ -64,6 +64,7 @@ fn rows(machine: &Machine) -> [(&'static str, Result<String, String>, &'static s
     [
         ("C compiler", machine.compiler.clone(), "--backend=cpu, --backend=cuda-emulated, --backend=cuda-checked"),
         ("NVRTC", machine.nvrtc.as_ref().map(library).map_err(Clone::clone), "CUDA kernels become machine code"),
+        ("PTX", machine.ptx.clone(), "--emit=ptx, and --backend=cuda-ptx interprets it"),
         ("CUDA driver", machine.driver.as_ref().map(library).map_err(Clone::clone), "GPUs can be used"),
         ("cuBLAS", machine.cublas.as_ref().map(library).map_err(Clone::clone), "--backend=cuda runs library::Product"),
         ("GPUs", devices, "--device=N selects one"),
@@ -103,6 +104,10 @@ fn as_json(machine: &Machine) -> Value {
     json!({
         "compiler": compiler,
         "nvrtc": library(&machine.nvrtc),
+        "ptx": match &machine.ptx {
+            Ok(found) => json!({ "compiler": found }),
+            Err(why) => json!({ "missing": why }),
+        },
         "cublas": library(&machine.cublas),
         "driver": library(&machine.driver),
         "devices": devices,

@@ -13,6 +13,7 @@ use jitopt_core::ir::Graph;
 use jitopt_core::log::{self, tracing};
 use jitopt_core::pass::{self, Gate, Observer, Pipeline, RunError, Session, Stage};
 use jitopt_core::report::{dot_form::dot, listing::listing, python_form, type_origins::type_origins};
+use jitopt_core::runtime::{cuda_libraries::NVRTC_VARIABLE, ptx_compiler::CLANG_VARIABLE, ptx_of_text};
 use jitopt_core::text::extract::looks_like_log;
 use jitopt_core::text::{ParseOptions, PrintOptions, parse, parse_all_graphs, print, print_with_notes};
 use jitopt_core::translation::translate;
@@ -51,6 +52,8 @@ pub(crate) struct Plan {
     colour: bool,
     /// The directory of reproducers of our bugs.
     folder: PathBuf,
+    /// NVRTC and clang, where variables name them.
+    ptx_compilers: [Option<String>; 2],
 }
 
 /// The outcome of one file.
@@ -150,6 +153,8 @@ impl Plan {
             changed: changed(cli.watch.print_changed.as_deref()),
             colour: world.colour,
             folder: world.path(Path::new(".")),
+            ptx_compilers: [NVRTC_VARIABLE, CLANG_VARIABLE]
+                .map(|name| world.env.get(name).filter(|value| !value.is_empty()).cloned()),
             print: PrintOptions {
                 canonical: cli.output.canonical,
                 type_verbosity: type_verbosity(cli, world)?,
@@ -431,6 +436,10 @@ fn one_graph(cli: &Cli, plan: &Plan, file: (&str, &[u8]), mut graph: Graph, outc
         form @ ("c" | "nest" | "plan" | "cuda" | "cuda-nest" | "cuda-plan") => {
             of_kernels(name, &graph, form, outcome).into_bytes()
         }
+        "ptx" => match ptx(name, &graph, plan, outcome) {
+            Some(text) => text.into_bytes(),
+            None => return,
+        },
         "python" => match source(name, &graph, outcome) {
             Some(text) => text.into_bytes(),
             None => return,
@@ -454,6 +463,13 @@ fn of_kernels(name: &str, graph: &Graph, form: &str, outcome: &mut Outcome) -> S
         outcome.say(&format!("warning: {name}: there are no fusion groups, so there are no kernels"));
     }
     unit.text
+}
+
+/// The PTX of the kernels of a graph; `None` if there is none.
+fn ptx(name: &str, graph: &Graph, plan: &Plan, outcome: &mut Outcome) -> Option<String> {
+    let text = of_kernels(name, graph, "cuda", outcome);
+    let made = ptx_of_text(&text, plan.ptx_compilers[0].as_deref(), plan.ptx_compilers[1].as_deref());
+    made.map_err(|why| outcome.fail(exit::NO, &format!("error: {name}: --emit=ptx: {why}"))).ok()
 }
 
 /// A graph as TorchScript source; `None` if Python cannot express it.

@@ -345,3 +345,71 @@ fn a_thousand_launches_leave_nothing() {
         assert_eq!(ran.code, i32::from(fault.0 == "FAKE_CUDA_FAULT"), "{fault:?}: {}", ran.err);
     }
 }
+
+/// The kernel whose PTX is recorded, and a plan that has no other functions.
+const RECORDED: &str = "graph(%x : Half(*, *)):
+  %y : Tensor = prim::FusionGroup_0(%x)
+  return (%y)
+with prim::FusionGroup_0 = graph(%x : Half(*, *)):
+  %half : float = prim::Constant[value=0.5]()
+  %s : Tensor = aten::sigmoid(%x)
+  %y : Tensor = aten::mul(%s, %half)
+  return (%y)
+";
+const RECORDED_PLAN: &str = "group %y\n  grid thread 256\n";
+
+#[test]
+fn ptx_is_interpreted() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let ptx = std::fs::read_to_string(root.join("testdata/runtime/ptx/points.nvrtc.ptx")).expect("it is recorded");
+    // A launch takes the first kernel of a unit.
+    let ptx = ptx.replace(".entry k(", ".entry jo_kernel_0(");
+    let outside = ptx.replacen("ld.global.u16 ", "st.global.u16 [%rd1], %rs1;\n ld.global.u16 ", 1);
+    for (name, text) in [
+        ("points.ir", RECORDED),
+        ("points.plan", RECORDED_PLAN),
+        ("points.ptx", &ptx),
+        ("wrong.ptx", &ptx.replace("fma.rn.f32", "fma.rn.ftz.f32")),
+        ("outside.ptx", &outside),
+    ] {
+        std::fs::write(folder().join(name), text).expect("it is written");
+    }
+    let run = |backend: &str, more: &str, variables: &[(&str, &str)]| {
+        let run = format!("run points.ir --seed 3 --shape %x=5,300 --no-cache --backend={backend} {more}");
+        jitopt(&run, variables)
+    };
+    let emulated = run("cuda-emulated", "--plan=points.plan --outputs points.safetensors", &[]);
+    assert_eq!(emulated.code, 0, "{}", emulated.err);
+    let checked = "--plan=points.plan --expect points.safetensors --rtol 0 --atol 0 --stats";
+    for seed in ["", " --schedule-seed 5"] {
+        let ran = run("cuda-ptx", &format!("{checked}{seed}"), &[("FAKE_CUDA_PTX", "points.ptx")]);
+        assert_eq!((ran.code, ran.left()), (0, vec![]), "{}{}", ran.out, ran.err);
+        assert!(ran.err.contains("1 kernels-launched") && ran.err.contains("0 groups-fallen-back"), "{}", ran.err);
+    }
+    // What is not understood, or fails, runs on the interpreter; what is wrong is an error.
+    let unfused = [
+        (("FAKE_CUDA_PTX", "wrong.ptx"), "the instruction `fma.rn.ftz.f32` is not known"),
+        (("FAKE_CUDA_PTX", "/nowhere"), "NVRTC_ERROR_COMPILATION"),
+        (("FAKE_CUDA_PTX", "points.ir"), "PTX line 1: `graph` is not known outside of entries"),
+    ];
+    for (variable, message) in unfused {
+        let ran = run("cuda-ptx", "--plan=points.plan --stats", &[variable]);
+        assert_eq!((ran.code, ran.left()), (0, vec![]), "{}", ran.err);
+        assert!(ran.err.contains("1 groups-fallen-back") && ran.err.contains(message), "{message}: {}", ran.err);
+    }
+    for function in ["nvrtcCreateProgram", "nvrtcCompileProgram", "nvrtcGetPTXSize", "nvrtcGetPTX"] {
+        let fails = format!("{function}:1");
+        let variables = [("FAKE_CUDA_PTX", "points.ptx"), ("FAKE_CUDA_FAIL", &fails)];
+        let ran = run("cuda-ptx", "--plan=points.plan", &variables);
+        assert_eq!((ran.code, ran.left()), (0, vec![]), "{function}: {}", ran.err);
+        assert!(ran.err.contains("runs unfused: NVRTC for compute_75"), "{function}: {}", ran.err);
+    }
+    let ran = run("cuda-ptx", "--plan=points.plan", &[("FAKE_CUDA_PTX", "outside.ptx")]);
+    assert_eq!(ran.code, 70, "{}", ran.err);
+    assert!(ran.err.contains("is outside of every operand") && ran.err.contains("PTX line"), "{}", ran.err);
+    let printed = jitopt("points.ir --emit=ptx", &[("FAKE_CUDA_PTX", "points.ptx")]);
+    assert_eq!((printed.code, printed.out), (0, ptx), "{}", printed.err);
+    let refused = jitopt("points.ir --emit=ptx", &[("JITOPT_NVRTC", "/nowhere")]);
+    assert_eq!(refused.code, 1, "{}", refused.err);
+    assert!(refused.err.contains("--emit=ptx: NVRTC: JITOPT_NVRTC names /nowhere"), "{}", refused.err);
+}

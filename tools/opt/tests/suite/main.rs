@@ -26,6 +26,7 @@ mod other_processors;
 mod peephole_universe;
 mod plan_search;
 mod programs;
+mod ptx_groups;
 mod random_deoptimisation;
 mod random_graphs;
 mod random_groups;

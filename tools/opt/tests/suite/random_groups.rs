@@ -85,13 +85,13 @@ const DTYPES: &[DType] = &[
 ];
 
 /// A group, and its operands.
-struct Group {
-    text: String,
-    inputs: Vec<IValue>,
+pub(crate) struct Group {
+    pub(crate) text: String,
+    pub(crate) inputs: Vec<IValue>,
     era: Era,
     /// Whether it reduces, and whether it has sums over other dimensions, to which each thread
     /// adds.
-    reduces: bool,
+    pub(crate) reduces: bool,
     has_column_reductions: bool,
 }
 
@@ -640,7 +640,7 @@ const NORMS: Tolerance = Tolerance { rtol: 1e-3, atol: 1e-15, of_largest: 1e-4, 
 const AGAIN: usize = 5;
 
 /// Number of groups per compilation unit.
-const TOGETHER: usize = 50;
+pub(crate) const TOGETHER: usize = 50;
 
 /// How a unit is compiled: without vectors, or as by `jitopt run` with additional flags.
 #[derive(Clone, Copy)]
@@ -676,14 +676,14 @@ struct Checked {
 }
 
 /// The group of a seed.
-fn parsed(&seed: &u64) -> (u64, Graph, Group) {
+pub(crate) fn parsed(&seed: &u64) -> (u64, Graph, Group) {
     let group = group(seed);
     let parsed = parse(group.text.as_bytes(), ParseOptions::of(Release::of(group.era)));
     (seed, parsed.expect("random groups are graphs").graph, group)
 }
 
 /// Compiles groups as one unit.
-fn compile_all(groups: &[(u64, Graph, Group)], backend: &CpuBackend) {
+pub(crate) fn compile_all(groups: &[(u64, Graph, Group)], backend: &CpuBackend) {
     let requests = groups.iter().map(|(_, graph, group)| {
         let node = graph.nodes(graph.root()).next().expect("there is a group");
         Request {

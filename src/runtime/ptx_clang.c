@@ -1,0 +1,20 @@
+// The words of CUDA for clang, which knows none without NVIDIA's headers. This text stands before a
+// unit of kernels.
+#define __global__ __attribute__((global))
+#define __device__ __attribute__((device))
+#define __shared__ __attribute__((shared))
+#define __forceinline__ inline __attribute__((always_inline))
+#define __launch_bounds__(threads) __attribute__((launch_bounds(threads)))
+#define __align__(bytes) __attribute__((aligned(bytes)))
+#define JO_OWN static __device__ __forceinline__
+typedef struct { unsigned int x; } jo_dimension;
+#define threadIdx ((jo_dimension){(unsigned int)__nvvm_read_ptx_sreg_tid_x()})
+#define blockIdx ((jo_dimension){(unsigned int)__nvvm_read_ptx_sreg_ctaid_x()})
+#define gridDim ((jo_dimension){(unsigned int)__nvvm_read_ptx_sreg_nctaid_x()})
+#define __syncthreads() __nvvm_bar_sync(0)
+JO_OWN float fmaf(float a, float b, float c) { return __nvvm_fma_rn_f(a, b, c); }
+JO_OWN double fma(double a, double b, double c) { return __nvvm_fma_rn_d(a, b, c); }
+JO_OWN float sqrtf(float x) { return __nvvm_sqrt_rn_f(x); }
+JO_OWN double sqrt(double x) { return __nvvm_sqrt_rn_d(x); }
+JO_OWN float __int_as_float(int bits) { return __builtin_bit_cast(float, bits); }
+JO_OWN double __longlong_as_double(long long bits) { return __builtin_bit_cast(double, bits); }
