@@ -237,7 +237,7 @@ impl Lowering<'_> {
             }
         };
         if reduce == ReduceOp::Product && terms.elements.is_short_float() {
-            return refuse("a product of halves, which is rounded after each factor");
+            return refuse_for(Cause::Operator, "a product of halves, which is rounded after each factor");
         }
         let input = match inputs[..] {
             [input] if formula.is_operand() => input,
