@@ -423,6 +423,10 @@ impl<'k> Shapes<'k> {
                 let strides = layout::kept_strides(&shape, strides);
                 return Ok((shape, strides));
             }
+            // Before 1.5 norms knew no order of dimensions.
+            Lies::WithChannels if !self.kernel.keeps_channels => {
+                return Ok((shape.clone(), layout::contiguous(&shape)));
+            }
             Lies::WithChannels => return Ok(with_channels(&shape, operands.first())),
         }
         let operands: SmallVec<[_; 4]> = operands.iter().map(|(own, strides)| (&own[..], &strides[..])).collect();

@@ -1,19 +1,25 @@
 //! Kernels, executed nests and the interpreter agree where random groups found that they did not.
 
 use super::{CpuBackend, Engine, Settings};
-use crate::interpreter::{Environment, IValue, Machine};
+use crate::interpreter::{Environment, IValue, Machine, Release};
 use crate::ir::Graph;
 use crate::tensor::{DType, Precision, Tensor};
 use crate::text::{ParseOptions, parse};
+use crate::types::era::Era;
 
 /// A graph of one group.
 fn group(params: &str, lines: &str, result: &str) -> Graph {
+    group_of(Era::V2, params, lines, result)
+}
+
+fn group_of(era: Era, params: &str, lines: &str, result: &str) -> Graph {
     let typed: Vec<String> = params.split(' ').map(|param| format!("{param} : Tensor")).collect();
     let (typed, given) = (typed.join(", "), params.split(' ').collect::<Vec<_>>().join(", "));
     let text = format!(
         "graph({typed}):\n  %r : Tensor = prim::FusionGroup_0({given})\n  return (%r)\nwith prim::FusionGroup_0 = graph({typed}):\n  %none : None = prim::Constant()\n  %no : bool = prim::Constant[value=0]()\n  %yes : bool = prim::Constant[value=1]()\n  %half : float = prim::Constant[value=0.5]()\n  %dims : int[] = prim::Constant[value=[0]]()\n  {lines}\n  return ({result})\n"
     );
-    parse(text.as_bytes(), ParseOptions::default()).unwrap_or_else(|why| panic!("{text}\n{why:?}")).graph
+    let options = ParseOptions::of(Release::of(era));
+    parse(text.as_bytes(), options).unwrap_or_else(|why| panic!("{text}\n{why:?}")).graph
 }
 
 /// A view of memory that counts up.
@@ -40,19 +46,17 @@ fn run(graph: &Graph, operands: &[IValue], backend: Option<&CpuBackend>) -> Tens
 /// Strides, by PyTorch 2.15. Those of sizes of 1 decide what later operators give.
 #[test]
 fn sizes_of_one_keep_their_strides_in_conversions_and_norms() {
-    let of_norm = group(
-        "%x",
-        "%f : Tensor = aten::_cast_Float(%x, %no)
-  %y : Tensor, %mean : Tensor, %scale : Tensor = aten::native_batch_norm(%f, %none, %none, %none, %none, %yes, %half, %half)",
-        "%y",
-    );
+    let norm = "%f : Tensor = aten::_cast_Float(%x, %no)
+  %y : Tensor, %mean : Tensor, %scale : Tensor = aten::native_batch_norm(%f, %none, %none, %none, %none, %yes, %half, %half)";
+    let (of_norm, of_old_norm) = (group("%x", norm, "%y"), group_of(Era::V1_3, "%x", norm, "%y"));
     let of_quotient = group(
         "%a %b",
         "%l : Tensor = aten::_cast_Long(%b, %no)
   %y : Tensor = aten::mul(%a, %l)",
         "%y",
     );
-    let cases: [(&Graph, Vec<IValue>, &[i64]); 3] = [
+    let cases: [(&Graph, Vec<IValue>, &[i64]); 4] = [
+        (&of_old_norm, vec![view(DType::Int, &[1, 2, 3, 1], &[6, 1, 2, 1])], &[6, 3, 1, 1]),
         (&of_norm, vec![view(DType::Int, &[1, 2, 3, 1], &[6, 1, 2, 1])], &[6, 1, 2, 2]),
         (&of_norm, vec![view(DType::Int, &[2, 1, 3, 1], &[6, 1, 1, 1])], &[3, 3, 1, 1]),
         (

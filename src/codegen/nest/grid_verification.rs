@@ -533,7 +533,7 @@ with prim::FusionGroup_0 = graph(%x : Float(*, *)):
                 if let Stmt::Set { term, .. } = stmt
                     && !std::mem::replace(&mut is_done, true)
                 {
-                    term.operands[0].1 = Operand { origin: Origin::Found(0, "double"), ..term.operands[0].1.clone() };
+                    term.operands[0].1 = Operand { origin: Origin::Found(0, "double"), ..term.operands[0].1 };
                 }
             }
         });
