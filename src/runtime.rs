@@ -27,6 +27,8 @@
 //! by sizes: a new shape compiles nothing. Where anything is missing (a compiler, a formula, a
 //! common shape) the interpreter runs the group as it is written.
 
+#[cfg(test)]
+mod agreement_test;
 pub mod backend;
 pub mod caches;
 mod cpu_products;

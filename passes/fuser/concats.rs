@@ -16,6 +16,7 @@ use super::{Fuser, latest_first};
 use jitopt_core::ir::{Attribute, Block, Graph, Node, Value};
 use jitopt_core::pass::PassContext;
 use jitopt_core::symbol::{aten, attr, prim};
+use jitopt_core::types::Dim;
 use jitopt_core::{graph_debug, graph_update};
 
 /// The list that `cat` reads and the dimension, when both are known and the list has no other
@@ -28,6 +29,18 @@ fn parts(graph: &Graph, cat: Node) -> Option<(Node, i64)> {
     let alone = graph.single_use(graph.output(list, 0)).is_some();
     let dim = graph.constant_int(graph.input(cat, 1))?;
     (alone && graph.block_of(list) == graph.block_of(cat)).then_some((list, dim))
+}
+
+/// Whether types show that the parts of a list have different sizes in a dimension. A kernel has
+/// one space, so that its parts are equal.
+fn are_unequal(graph: &Graph, list: Node, dim: i64) -> bool {
+    let size = |value: Value| {
+        let sizes = graph.ty(value).as_tensor()?.sizes.as_ref()?;
+        let at = if dim < 0 { dim + sizes.len() as i64 } else { dim };
+        sizes.get(usize::try_from(at).ok()?).and_then(|size| if let Dim::Known(n) = size { Some(*n) } else { None })
+    };
+    let mut known = graph.inputs(list).filter_map(size);
+    known.next().is_some_and(|first| known.any(|other| other != first))
 }
 
 /// Whether the last operation of a group is a concatenation: its result has another shape than the
@@ -45,7 +58,7 @@ impl Fuser {
         let cats: Vec<Node> = graph.nodes(block).filter(|&node| graph.kind(node) == aten::CAT).collect();
         for &cat in cats.iter().rev() {
             let Some((list, dim)) = parts(graph, cat) else { continue };
-            let refusal = self.refuses_concat(graph, cat, list);
+            let refusal = self.refuses_concat(graph, cat, (list, dim));
             if let Some(why) = refusal {
                 let why = why.told(graph, cat, list);
                 graph_debug!("The parts of %{} are not fused: {why}", graph.name(graph.output(cat, 0)));
@@ -67,13 +80,16 @@ impl Fuser {
     }
 
     /// Why concatenating in a group gains nothing, or is not possible.
-    fn refuses_concat(&mut self, graph: &Graph, cat: Node, list: Node) -> Option<Refusal> {
+    fn refuses_concat(&mut self, graph: &Graph, cat: Node, (list, dim): (Node, i64)) -> Option<Refusal> {
         if let Some(refusal) = self.cannot_move(graph, list, cat) {
             return Some(refusal);
         }
         let output = graph.output(cat, 0);
         if !self.is_on_device(graph.ty(output)) {
             return Some(Refusal::Device);
+        }
+        if self.level > 1 && are_unequal(graph, list, dim) {
+            return Some(Refusal::UnequalParts);
         }
         let parts = latest_first(graph, list);
         // The list has one output, as the group has, so counts and positions are those of the

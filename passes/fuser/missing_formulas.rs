@@ -4,6 +4,7 @@
 //! PyTorch's fuser makes groups of such operators, too, and so does level 1. From level 2 on they
 //! stay outside, where their operators run without a warning.
 
+use jitopt_core::analysis::reduced_dims::recipes_of;
 use jitopt_core::codegen::lowering::{Cause, arguments_of_types, lower, named_dtype};
 use jitopt_core::interpreter::Release;
 use jitopt_core::ir::{Graph, Node, Value};
@@ -19,7 +20,9 @@ pub(super) fn lacks_formula(graph: &Graph, node: Node) -> bool {
     let dtypes: Vec<Option<DType>> = graph.inputs(node).filter_map(dtype).collect();
     let is_no_float = |dtype: &Option<DType>| dtype.is_some_and(|dtype| !dtype.is_float());
     let is_mixed = dtypes.windows(2).any(|pair| pair[0] != pair[1]);
-    let told = !dtypes.contains(&None) && (is_mixed || dtypes.iter().any(is_no_float));
+    let is_short = |dtype: &Option<DType>| dtype.is_some_and(DType::is_short_float);
+    let reduces_halves = dtypes.iter().any(is_short) && !recipes_of(graph, node).is_empty();
+    let told = !dtypes.contains(&None) && (is_mixed || reduces_halves || dtypes.iter().any(is_no_float));
     let rows = formulas(graph.kind(node));
     // Only integers and bools depend on the factors of scaled sums.
     let asks = |when: &When| !matches!(when, When::Scales(_));

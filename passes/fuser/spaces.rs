@@ -16,10 +16,10 @@
 
 use super::Fuser;
 use super::refusals::Refusal;
-use jitopt_core::analysis::axis_maps::{AxisMap, AxisMaps};
+use jitopt_core::analysis::axis_maps::{AxisMaps, Place};
 use jitopt_core::analysis::reduced_dims::{
-    Axes, axes, is_beside, is_float_sum, is_of_channels, is_reduced, keeps, leading_reduction, may_be_column_reduction,
-    rank, recipes_of, runs, same_axes,
+    excludes_column_reductions, is_float_sum, is_reduced, leading_reduction, may_be_column_reduction, rank, recipes_of,
+    same_axes,
 };
 use jitopt_core::graph_update;
 use jitopt_core::ir::{Block, Graph, Node, Value};
@@ -40,44 +40,32 @@ fn reduces(graph: &Graph, node: Node) -> bool {
     }
 }
 
-/// The dimensions that a value of a pair has in the kernel of one of the two.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
-    /// It is compatible with any place.
-    Any,
-    /// It has all dimensions of the space.
-    Whole,
-    /// It has those that are not reduced.
-    Kept,
-    /// It has none.
-    Free,
-    /// It is read in several ways.
-    Mixed,
-}
-
 /// One node of a pair, as a kernel.
 struct Side<'g> {
     graph: &'g Graph,
     node: Node,
     /// Its section, if it is a group with reductions.
-    section: Option<(&'g Graph, AxisMaps)>,
+    section: Option<&'g Graph>,
+    /// How its values lie, if it reduces.
+    axis_maps: AxisMaps,
     reduces: bool,
 }
 
 impl<'g> Side<'g> {
     fn new(graph: &'g Graph, node: Node, reduces: bool) -> Option<Side<'g>> {
         let section = graph.subgraph(node).filter(|_| reduces && graph.kind(node) == prim::FUSION_GROUP);
-        let section = match section {
-            Some(section) => Some((section, AxisMaps::of(section).ok()?)),
-            None => None,
+        let axis_maps = match section {
+            Some(section) => AxisMaps::of(section).ok()?,
+            None if reduces => AxisMaps::of_node(graph, node),
+            None => AxisMaps::default(),
         };
-        Some(Side { graph, node, section, reduces })
+        Some(Side { graph, node, section, axis_maps, reduces })
     }
 
     /// The reduction that determines the reduced dimensions, with the graph that it is in.
     fn reduce(&self) -> Option<(&'g Graph, Node)> {
         match &self.section {
-            Some((section, _)) => leading_reduction(section).map(|node| (*section, node)),
+            Some(section) => leading_reduction(section).map(|node| (*section, node)),
             None => self.reduces.then_some((self.graph, self.node)),
         }
     }
@@ -85,7 +73,7 @@ impl<'g> Side<'g> {
     /// The graph of its nodes, and its reductions.
     fn reduction(&self) -> (&'g Graph, Vec<Node>) {
         match &self.section {
-            Some((section, _)) => {
+            Some(section) => {
                 let reduces = section.nodes(section.root()).filter(|&node| !recipes_of(section, node).is_empty());
                 (section, reduces.collect())
             }
@@ -99,7 +87,7 @@ impl<'g> Side<'g> {
         let read = |value: Value| self.graph.users(value).any(|user| user == other.node);
         let (graph, reduces) = self.reduction();
         match &self.section {
-            Some((section, _)) => {
+            Some(section) => {
                 let sums = reduces.iter().all(|&node| may_be_column_reduction(section, node));
                 let results = self.graph.outputs(self.node).zip(section.results(section.root()));
                 let is_sum = |value: Value| reduces.iter().any(|&node| section.output(node, 0) == value);
@@ -110,61 +98,42 @@ impl<'g> Side<'g> {
         }
     }
 
-    /// Whether it has scans (cumulative sums or products), which cannot be combined with secondary
-    /// reductions.
-    fn runs(&self) -> bool {
+    /// Whether no secondary reduction can be combined with one of its nodes.
+    fn excludes_column_reductions(&self) -> bool {
         let (graph, reduces) = self.reduction();
-        reduces.into_iter().any(|node| runs(graph, node))
+        reduces.into_iter().any(|node| excludes_column_reductions(graph, node))
     }
 
     /// The place of an output.
     fn made(&self, value: Value) -> Place {
-        let mapped = |axis_map| if axis_map == AxisMap::Whole { Place::Whole } else { Place::Kept };
-        match &self.section {
-            Some((section, axis_maps)) => {
-                let at = self.graph.outputs(self.node).position(|output| output == value);
-                let Some(result) = at.and_then(|i| section.results(section.root()).nth(i)) else { return Place::Mixed };
-                match () {
-                    () if axis_maps.is_column_reduction(result) => Place::Mixed,
-                    () if axis_maps.is_free(result) => Place::Free,
-                    () => mapped(axis_maps.axis_map(result)),
-                }
-            }
-            None if !self.reduces => Place::Any,
-            None if is_beside(self.graph, value) => Place::Mixed,
-            None if keeps(self.graph, self.node, self.output(value)) => Place::Whole,
-            None if axes(self.graph, self.node) == Some(Axes::All) => Place::Free,
-            None => Place::Kept,
+        match self.result(value) {
+            _ if !self.reduces => Place::Any,
+            Some(result) => self.axis_maps.place(result),
+            None => Place::Mixed,
         }
     }
 
-    /// The index of a value among the outputs of the node.
-    fn output(&self, value: Value) -> usize {
-        self.graph.outputs(self.node).position(|output| output == value).unwrap_or(0)
+    /// What computes an output: the result of the section, or the output itself.
+    fn result(&self, value: Value) -> Option<Value> {
+        let Some(section) = &self.section else { return Some(value) };
+        let at = self.graph.outputs(self.node).position(|output| output == value)?;
+        section.results(section.root()).nth(at)
     }
 
     /// The place of an operand.
     fn read(&self, value: Value) -> Place {
-        let Some((section, axis_maps)) = &self.section else {
-            let at = |operand: Value| self.graph.inputs(self.node).position(|other| other == operand);
-            return match at(value).filter(|_| self.reduces) {
-                Some(i) if is_of_channels(self.graph, self.node, i) => Place::Mixed,
-                Some(_) => Place::Whole,
-                None => Place::Any,
-            };
+        if !self.reduces {
+            return Place::Any;
+        }
+        let of_node = |graph: &Graph, node: Node, value: Value| {
+            let read = graph.inputs(node).enumerate().filter(|(_, operand)| *operand == value);
+            read.fold(Place::Any, |all, (i, _)| all.and(self.axis_maps.place_read(graph, node, i)))
         };
+        let Some(section) = &self.section else { return of_node(self.graph, self.node, value) };
         let mut found = Place::Any;
         for param in self.params(value) {
             for user in section.users(param).filter(|&user| section.num_outputs(user) > 0) {
-                let output = section.output(user, 0);
-                let at = section.inputs(user).position(|operand| operand == param);
-                let place = match recipes_of(section, user).is_empty() {
-                    false if at.is_some_and(|i| is_of_channels(section, user, i)) => Place::Mixed,
-                    true if axis_maps.is_free(output) => Place::Free,
-                    true if axis_maps.axis_map(output) == AxisMap::Kept => Place::Kept,
-                    _ => Place::Whole,
-                };
-                found = if found == Place::Any || found == place { place } else { Place::Mixed };
+                found = found.and(of_node(section, user, param));
             }
         }
         found
@@ -172,7 +141,7 @@ impl<'g> Side<'g> {
 
     /// The params that correspond to an operand.
     fn params(&self, value: Value) -> Vec<Value> {
-        let Some((section, _)) = &self.section else { return Vec::new() };
+        let Some(section) = &self.section else { return Vec::new() };
         let operands = self.graph.inputs(self.node).zip(section.params(section.root()));
         operands.filter(|(operand, _)| *operand == value).map(|(_, param)| param).collect()
     }
@@ -181,11 +150,9 @@ impl<'g> Side<'g> {
     /// with size 1.
     fn is_row(&self, value: Value) -> bool {
         match &self.section {
-            Some((section, _)) => {
-                let at = self.graph.outputs(self.node).position(|output| output == value);
-                let result = at.and_then(|i| section.results(section.root()).nth(i));
-                result.is_some_and(|result| depends_only_on(section, result, &|value| is_reduced(section, value)))
-            }
+            Some(section) => self
+                .result(value)
+                .is_some_and(|result| depends_only_on(section, result, &|value| is_reduced(section, value))),
             None => self.reduces && is_reduced(self.graph, value),
         }
     }
@@ -193,7 +160,7 @@ impl<'g> Side<'g> {
     /// Whether something is reduced that is computed from these operands alone.
     fn reduces_only(&self, values: &[Value]) -> bool {
         match &self.section {
-            Some((section, _)) => {
+            Some(section) => {
                 let params: Vec<Value> = values.iter().flat_map(|&value| self.params(value)).collect();
                 let reduces = section.nodes(section.root()).filter(|&node| !recipes_of(section, node).is_empty());
                 let of_params = |value| params.contains(&value);
@@ -206,7 +173,9 @@ impl<'g> Side<'g> {
 
 /// Whether the reductions of one of a pair may be secondary reductions of the other.
 fn becomes_column_reduction(p: &Side<'_>, c: &Side<'_>) -> bool {
-    !p.runs() && !c.runs() && (p.may_be_column_reduction(c) || c.may_be_column_reduction(p))
+    !p.excludes_column_reductions()
+        && !c.excludes_column_reductions()
+        && (p.may_be_column_reduction(c) || c.may_be_column_reduction(p))
 }
 
 /// Whether all tensors that a value is computed from satisfy a predicate.
@@ -363,10 +332,11 @@ impl Fuser {
             (made, Place::Any) => self.goes_with_reduced(graph, &p, &c, value, made),
             (made, read) => made == read,
         };
-        let places: FxHashSet<u8> = between.iter().map(|&value| c.read(value) as u8).collect();
+        let places = between.iter().fold(Place::Any, |all, &value| all.and(c.read(value)));
         let rows: Vec<Value> = between.iter().copied().filter(|&value| p.is_row(value)).collect();
-        let fits =
-            between.iter().all(fits) && places.len() <= 1 && !(c.reduces && c.reduces_only(&rows) && !rows.is_empty());
+        let fits = between.iter().all(fits)
+            && places != Place::Mixed
+            && !(c.reduces && c.reduces_only(&rows) && !rows.is_empty());
         (!fits).then_some(Refusal::OtherSpace)
     }
 

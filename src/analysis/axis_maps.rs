@@ -1,11 +1,12 @@
 //! Axis maps: how the dimensions of each value of a section correspond to the iteration space of
-//! its kernel.
+//! its kernel. The fuser asks here whether two nodes have one space, lowering how it loads and
+//! stores, and `codegen/geometry.rs` applies the maps to sizes and strides.
 //!
 //! A sum that does not keep its reduced dimensions has fewer dimensions: its last dimension need
 //! not be the last one of the space. Values computed elementwise from it have the same axis map,
 //! and the operand of the reduction has not; where a value would need both maps there is no kernel.
 
-use super::reduced_dims::{Axes, axes, column_reductions, is_of_channels, keeps, recipes_of};
+use super::reduced_dims::{Axes, axes, column_reductions, is_beside, is_of_channels, keeps, recipes_of};
 use crate::ir::{Graph, Node, Value};
 use crate::symbol::prim;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -19,6 +20,29 @@ pub enum AxisMap {
     Kept,
     /// The only dimension to dimension 1.
     Channels,
+}
+
+/// How a value lies in the space of a kernel that a node, or a group, would become, for one that
+/// joins it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// It is compatible with any place.
+    Any,
+    /// It has all dimensions of the space.
+    Whole,
+    /// It has those that are not reduced.
+    Kept,
+    /// It has none.
+    Free,
+    /// It is read in several ways, or in one that nothing outside can have.
+    Mixed,
+}
+
+impl Place {
+    /// The place of a value that lies so for one reader and otherwise for another.
+    pub fn and(self, other: Place) -> Place {
+        if self == Place::Any || self == other { other } else { Place::Mixed }
+    }
 }
 
 /// A value that would need both axis maps, as a message.
@@ -60,6 +84,51 @@ impl AxisMaps {
             }
         }
         Ok(AxisMaps { kept, free: mapping.free, column_reduction: mapping.column_reduction })
+    }
+
+    /// The axis maps of a reduction alone, as the only node of its kernel.
+    pub fn of_node(graph: &Graph, node: Node) -> AxisMaps {
+        let (mut kept, mut free, mut column_reduction) = Default::default();
+        for (k, output) in graph.outputs(node).enumerate() {
+            let set: &mut FxHashSet<Value> = match axes(graph, node) {
+                _ if is_beside(graph, output) => &mut column_reduction,
+                _ if keeps(graph, node, k) => continue,
+                Some(Axes::All) => &mut free,
+                _ => &mut kept,
+            };
+            set.insert(output);
+        }
+        AxisMaps { kept, free, column_reduction }
+    }
+
+    /// How a value that the section computes lies for readers outside.
+    pub fn place(&self, value: Value) -> Place {
+        match self.axis_map(value) {
+            _ if self.is_column_reduction(value) => Place::Mixed,
+            _ if self.is_free(value) => Place::Free,
+            AxisMap::Kept => Place::Kept,
+            _ => Place::Whole,
+        }
+    }
+
+    /// The axis map by which a node of the section reads an operand.
+    pub fn read(&self, section: &Graph, node: Node, operand: usize) -> AxisMap {
+        match recipes_of(section, node).is_empty() {
+            true => self.axis_map(section.output(node, 0)),
+            false if is_of_channels(section, node, operand) => AxisMap::Channels,
+            false => AxisMap::Whole,
+        }
+    }
+
+    /// How an operand of a node of the section lies.
+    pub fn place_read(&self, section: &Graph, node: Node, operand: usize) -> Place {
+        let is_free = recipes_of(section, node).is_empty() && self.is_free(section.output(node, 0));
+        match self.read(section, node, operand) {
+            _ if is_free => Place::Free,
+            AxisMap::Channels => Place::Mixed,
+            AxisMap::Kept => Place::Kept,
+            AxisMap::Whole => Place::Whole,
+        }
     }
 
     /// The axis map of a value that the section computes.

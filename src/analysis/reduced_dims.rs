@@ -68,15 +68,21 @@ pub fn is_of_channels(graph: &Graph, node: Node, operand: usize) -> bool {
 /// Whether no recipe of a reduction supports its operands, as far as their types and constants
 /// tell.
 pub fn lacks_recipe(graph: &Graph, node: Node) -> bool {
-    let Some((schema, recipes)) = overload(graph, node) else { return true };
+    recipe(graph, node).is_none()
+}
+
+/// The first recipe that supports the operands of a reduction, as far as their types and constants
+/// tell.
+fn recipe(graph: &Graph, node: Node) -> Option<&'static Recipe> {
+    let (schema, recipes) = overload(graph, node)?;
     let given = |name: &&str| operand(graph, node, schema, name).is_some_and(|value| graph.ty(value).is_tensor());
     let says = |&(name, n): &(&str, i64)| {
         operand(graph, node, schema, name).and_then(|value| graph.constant_int(value)) == Some(n)
     };
-    let holds = |recipe: &&Recipe| {
+    let holds = |recipe: &&&Recipe| {
         OPTIONAL.iter().all(|name| given(name) == recipe.given.contains(name)) && recipe.says.iter().all(says)
     };
-    !recipes.iter().any(holds)
+    recipes.iter().find(holds).copied()
 }
 
 /// The results of a node that are sums over other dimensions than its main reduction, with those
@@ -177,6 +183,12 @@ pub fn runs(graph: &Graph, node: Node) -> bool {
     recipes_of(graph, node).iter().any(|recipe| recipe.lines.iter().any(|line| matches!(line.1, Making::Scan(_))))
 }
 
+/// Whether no sum over other dimensions may join a node: it scans, or reduces nothing at all, so
+/// that the sum would be the only reduction of the kernel.
+pub fn excludes_column_reductions(graph: &Graph, node: Node) -> bool {
+    runs(graph, node) || recipe(graph, node).is_some_and(Recipe::is_elementwise)
+}
+
 /// The reduction of a section that determines its reduced dimensions: one that cannot be secondary,
 /// otherwise the first.
 pub fn leading_reduction(section: &Graph) -> Option<Node> {
@@ -192,7 +204,7 @@ pub(crate) fn column_reductions(section: &Graph) -> Vec<Value> {
     };
     let others = section.nodes(section.root()).filter(is_other).map(|node| section.output(node, 0));
     let beside = section.nodes(section.root()).filter_map(|node| besides(section, node)).flat_map(|(all, _)| all);
-    match section.nodes(section.root()).any(|node| runs(section, node)) {
+    match section.nodes(section.root()).any(|node| excludes_column_reductions(section, node)) {
         true => Vec::new(),
         false => others.chain(beside).collect(),
     }

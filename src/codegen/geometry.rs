@@ -192,7 +192,10 @@ pub(crate) fn likely(kernel: &Kernel) -> Result<Geometry, String> {
     let columns = kernel.column_reductions.iter().map(|sum| &sum.axes);
     let parts = kernel.loads.iter().filter_map(|load| load.part).chain(kernel.stores.iter().filter_map(|s| s.part));
     let named = kernel.axes().into_iter().chain(columns).map(least_rank);
-    let least = named.chain(parts.map(|part| rank_with(part.dim))).max().unwrap_or(0).max(2);
+    // Vectors of channels are most often those of images, whose rows have one channel each.
+    let of_channels = (!kernel.of_space.is_empty()).then_some(3);
+    let named = named.chain(parts.map(|part| rank_with(part.dim))).chain(of_channels);
+    let least = named.max().unwrap_or(0).max(2);
     let tried = |rank: usize| settle(kernel, &likely_views(kernel, rank)?);
     // All dimensions, and the first one, are the same only of a vector.
     tried(least).or_else(|why| tried(least + 1).or_else(|_| tried(1)).map_err(|_| why))
@@ -294,10 +297,10 @@ fn wrapped(axes: &Axes, rank: usize) -> Result<Vec<usize>, String> {
     Ok(axes)
 }
 
-/// A result that is channels last where an operand is, unless that is contiguous as well.
+/// A result of a batch norm, which is channels last where its operand is.
 fn with_channels(shape: &Dims, operand: Option<&Laid>) -> Laid {
-    let operand = operand.filter(|(sizes, strides)| sizes == shape && !layout::is_contiguous(sizes, strides));
-    let order = operand.and_then(|(sizes, strides)| layout::suggested_order(sizes, strides));
+    let operand = operand.filter(|(sizes, _)| sizes == shape);
+    let order = operand.and_then(|(sizes, strides)| layout::order_of_norm(sizes, strides));
     (shape.clone(), order.map_or_else(|| layout::contiguous(shape), |order| layout::strides_in_order(shape, order)))
 }
 
@@ -325,6 +328,13 @@ impl<'k> Shapes<'k> {
             }
             if before == (shapes.steps.len(), shapes.reduced.len()) {
                 return Err("values of a kernel read each other".to_owned());
+            }
+        }
+        for source in &kernel.of_space {
+            let (shape, _) = shapes.laid(*source)?;
+            let (space, _) = shapes.space.get_or_insert_with(|| (shape.clone(), Vec::new()));
+            if *space != shape {
+                return Err(format!("a norm of shape {shape:?} in a kernel over {space:?}"));
             }
         }
         for (source, sizes) in &kernel.exact {
@@ -368,11 +378,19 @@ impl<'k> Shapes<'k> {
         self.kernel.steps[i].inputs.iter().all(|input| self.knows(input.source))
     }
 
+    /// The number of dimensions of the space, as far as it is known.
+    fn rank(&self) -> Result<usize, String> {
+        match (&self.space, self.kernel.of_space.first()) {
+            (Some((space, _)), _) => Ok(space.len()),
+            (None, Some(&source)) => Ok(self.laid(source)?.0.len()),
+            (None, None) => Ok(0),
+        }
+    }
+
     fn laid(&self, source: Source) -> Result<Laid, String> {
         match source {
             Source::Load(k) if self.kernel.loads[k].axis_map == AxisMap::Channels => {
-                let rank = self.space.as_ref().map_or(0, |(space, _)| space.len());
-                self.loads[k].of_channels(rank).map(|view| (view.shape, view.strides))
+                self.loads[k].of_channels(self.rank()?).map(|view| (view.shape, view.strides))
             }
             Source::Load(k) => Ok((self.loads[k].shape.clone(), self.loads[k].strides.clone())),
             Source::Step(i) => Ok(self.steps[i].clone()),
@@ -400,6 +418,15 @@ impl<'k> Shapes<'k> {
         match step.lies {
             Lies::AsOperands => {}
             Lies::InARow => return Ok((shape.clone(), layout::contiguous(&shape))),
+            Lies::Kept => {
+                let (_, strides) = operands.first().ok_or("a conversion has no operand")?;
+                let strides = layout::kept_strides(&shape, strides);
+                return Ok((shape, strides));
+            }
+            // Before 1.5 norms knew no order of dimensions.
+            Lies::WithChannels if !self.kernel.keeps_channels => {
+                return Ok((shape.clone(), layout::contiguous(&shape)));
+            }
             Lies::WithChannels => return Ok(with_channels(&shape, operands.first())),
         }
         let operands: SmallVec<[_; 4]> = operands.iter().map(|(own, strides)| (&own[..], &strides[..])).collect();

@@ -88,7 +88,9 @@ pub enum Lies {
     AsOperands,
     /// Contiguous, whatever the layout of operands.
     InARow,
-    /// Channels last where the first operand is, and is not contiguous as well.
+    /// That of the operand, as a conversion keeps it.
+    Kept,
+    /// Channels last where the first operand is, by the rule of batch norms.
     WithChannels,
 }
 
@@ -243,6 +245,9 @@ pub struct Kernel {
     pub steps: Vec<Step>,
     /// Values that must have exactly this shape; else the operator raises an exception.
     pub exact: Vec<(Source, Vec<i64>)>,
+    /// Values that have the shape of the space, though nothing is reduced: vectors of channels lie
+    /// in their dimension 1.
+    pub of_space: Vec<Source>,
     /// The reductions, operands first.
     pub reductions: Vec<Reduction>,
     /// The sums over other dimensions than those of rows.

@@ -286,8 +286,8 @@ impl Lowering<'_> {
         let dim = self.attribute(node, attr::DIM)?;
         let axis_map = self.axis_map(self.section.output(node, 0));
         let mut parts = Vec::new();
-        for value in self.section.inputs(node) {
-            match self.tensor(value, axis_map) {
+        for (i, value) in self.section.inputs(node).enumerate() {
+            match self.tensor(value, self.axis_maps.read(self.section, node, i)) {
                 Some(Operand { source, dtype, dimensioned: true }) => parts.push((source, dtype)),
                 _ => return refuse("a concatenation of a value that is not a tensor with dimensions"),
             }
@@ -366,7 +366,11 @@ impl Lowering<'_> {
         });
         let name = self.fresh(&self.section.name(output));
         let line = self.line(node);
-        let lies = if row.in_a_row { Lies::InARow } else { Lies::AsOperands };
+        let lies = match (row.in_a_row, row.only_converts()) {
+            (true, _) => Lies::InARow,
+            (_, true) => Lies::Kept,
+            _ => Lies::AsOperands,
+        };
         let (drops, scan) = (false, None);
         let (is_value, phase) = (true, self.kernel.phase_of(&inputs));
         let source = self.step(Step { formula, computed, out, inputs, name, line, lies, drops, scan, is_value, phase });
@@ -608,7 +612,7 @@ impl Lowering<'_> {
 
     fn input(&mut self, node: Node, row: &Formula, i: usize, computed: DType) -> Result<(Source, DType), Refusal> {
         if i < self.section.num_inputs(node) {
-            let (value, axis_map) = (self.section.input(node, i), self.axis_map(self.section.output(node, 0)));
+            let (value, axis_map) = (self.section.input(node, i), self.axis_maps.read(self.section, node, i));
             if let Some(Operand { source, dtype, .. }) = self.tensor(value, axis_map) {
                 return Ok((source, dtype));
             }

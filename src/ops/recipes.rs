@@ -144,6 +144,8 @@ pub(crate) const LETTERS: &[(char, &str)] = &[
     ('g', "grad_out"),
     ('m', "mean"),
     ('r', "rstd"),
+    ('c', "running_mean"),
+    ('v', "running_var"),
 ];
 
 /// Tensors that may be absent in a recipe.
@@ -168,6 +170,11 @@ impl Recipe {
     pub(crate) fn is_beside(&self, result: usize) -> bool {
         let letter = self.results().nth(result);
         self.lines.iter().any(|line| Some(line.0) == letter && line.1 == Beside)
+    }
+
+    /// Whether it computes each element by itself, and reduces nothing.
+    pub fn is_elementwise(&self) -> bool {
+        self.lines.iter().all(|line| line.1 == Each)
     }
 
     /// Whether it contains an argmax or argmin.
@@ -203,6 +210,11 @@ pub(super) const fn of_batch(norm: Recipe) -> Recipe {
     Recipe { over: Over::Channels, says: &[("training", 1)], ..norm }
 }
 
+/// The same with running statistics that are only read: each element by itself.
+const fn of_known_batch(given: &'static [&'static str], lines: &'static [Line]) -> Recipe {
+    Recipe { over: Over::Channels, says: &[("training", 0)], wide: "r", ..layer_norm(given, lines) }
+}
+
 pub(super) const fn native_of_batch(norm: Recipe) -> Recipe {
     of_batch(norm).gives("ymr")
 }
@@ -233,6 +245,17 @@ pub(super) const NORM_WITHOUT_BIAS: Recipe =
 pub(super) const NORM_WITHOUT_WEIGHT: Recipe =
     layer_norm(&["bias"], &[MEAN, SPREAD, SCALE, Line('y', Each, "fma(x - m, r, b)")]);
 pub(super) const PLAIN_NORM: Recipe = layer_norm(&[], &[MEAN, SPREAD, SCALE, Line('y', Each, "(x - m) * r")]);
+
+const KNOWN_SCALE: Line = Line('r', Each, "rsqrt(v + e)");
+pub(super) const KNOWN_NORMS: [Recipe; 4] = [
+    of_known_batch(
+        &["weight", "bias", "running_mean", "running_var"],
+        &[KNOWN_SCALE, Line('y', Each, "fma((x - c) * r, w, b)")],
+    ),
+    of_known_batch(&["weight", "running_mean", "running_var"], &[KNOWN_SCALE, Line('y', Each, "(x - c) * r * w")]),
+    of_known_batch(&["bias", "running_mean", "running_var"], &[KNOWN_SCALE, Line('y', Each, "fma(x - c, r, b)")]),
+    of_known_batch(&["running_mean", "running_var"], &[KNOWN_SCALE, Line('y', Each, "(x - c) * r")]),
+];
 
 const NORMAL: Line = Line('h', Each, "(x - m) * r");
 const CENTRE: Line = Line('c', Whole(Mean), "k");

@@ -146,9 +146,10 @@ impl Totals {
         }
     }
 
-    /// Adds to one of the first share.
-    pub(super) fn add(&mut self, at: usize, value: f64) {
-        self.doubles()[at] += value;
+    /// Adds to one of a share.
+    pub(super) fn add(&mut self, share: usize, at: usize, value: f64) {
+        let first = share * self.elements;
+        self.doubles()[first + at] += value;
     }
 
     /// Writes the sums over all shares to a result.

@@ -72,9 +72,9 @@ impl Memory for LaunchMemory<'_> {
         self.results[result].set(begin + at as usize, value);
     }
 
-    fn add(&mut self, access: usize, at: i64, value: f64) {
+    fn add(&mut self, access: usize, share: usize, at: i64, value: f64) {
         if let Some(totals) = self.totals.iter_mut().find(|totals| totals.access == access) {
-            totals.add(at as usize, value);
+            totals.add(share, at as usize, value);
         }
     }
 }

@@ -148,9 +148,10 @@ impl Prepared {
                     totals: &mut self.totals,
                 };
                 let (shape, strides) = (&geometry.shape[..], &geometry.strides[..]);
-                let (kept, parts) = (geometry.kept, self.plan.threads.max(1));
+                let (kept, parts, shares) = (geometry.kept, self.plan.threads.max(1), self.plan.shares);
                 let columns = self.plan.tile.unwrap_or(TUNING.columns);
-                let space = Space { shape, kept, columns, parts, strides, floats: &floats, integers: &integers };
+                let space =
+                    Space { shape, kept, columns, parts, shares, strides, floats: &floats, integers: &integers };
                 run(nest, &space, &mut memory)?;
                 for totals in &mut self.totals {
                     totals.add_up(&mut self.buffers[totals.tensor]);

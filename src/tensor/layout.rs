@@ -301,6 +301,17 @@ pub(crate) fn suggested_order(shape: &[i64], strides: &[i64]) -> Option<&'static
     Some(order)
 }
 
+/// The order of dimensions in the result of a batch norm; `None` if it is contiguous. Sizes of 1
+/// leave less open than in [`suggested_order`]: elements that are contiguous in the usual order
+/// stay so, and then those that are in channels-last order.
+pub fn order_of_norm(shape: &[i64], strides: &[i64]) -> Option<&'static [usize]> {
+    if is_contiguous(shape, strides) {
+        return None;
+    }
+    let order = channels_last(5, shape)?;
+    if is_in_order(shape, strides, order) { Some(order) } else { suggested_order(shape, strides) }
+}
+
 /// The strides of a copy that keeps the order of dimensions in memory: unchanged if there are no
 /// gaps.
 pub(crate) fn kept_strides(shape: &[i64], strides: &[i64]) -> Dims {

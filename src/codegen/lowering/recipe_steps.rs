@@ -45,7 +45,7 @@ impl Lowering<'_> {
             let why = format!("`{}` has no recipe for these operands", self.section.kind(node));
             return refuse_for(Cause::Operator, why);
         };
-        self.follow(Cooking { node, schema, recipe, made: Vec::new() })
+        self.follow(Cooking { node, schema, recipe, elements: DType::Float, made: Vec::new() })
     }
 
     fn follow(&mut self, mut cooking: Cooking) -> Result<(), Refusal> {
@@ -54,6 +54,10 @@ impl Lowering<'_> {
             return refuse(format!("`{}` of a value that kernels do not support", recipe.kind));
         };
         let terms = self.terms(&cooking, x.dtype)?;
+        cooking.elements = terms.elements;
+        if recipe.is_elementwise() {
+            self.kernel.of_space.push(x.source);
+        }
         if self.axis_maps.is_column_reduction(self.section.output(node, 0)) && !recipe.is_beside(0) {
             return self.column_reduction(&cooking, terms);
         }
@@ -233,7 +237,7 @@ impl Lowering<'_> {
             }
         };
         if reduce == ReduceOp::Product && terms.elements.is_short_float() {
-            return refuse("a product of halves, which is rounded after each factor");
+            return refuse_for(Cause::Operator, "a product of halves, which is rounded after each factor");
         }
         let input = match inputs[..] {
             [input] if formula.is_operand() => input,
@@ -294,8 +298,10 @@ impl Lowering<'_> {
             let (source, dtype, to) = match made {
                 Some(&(_, (source, dtype))) => (source, dtype, if to.is_short_float() { DType::Float } else { to }),
                 None => {
-                    let (source, dtype) = self.operand(cooking, letter, to)?;
-                    (source, dtype, to)
+                    let (source, dtype, is_weight) = self.operand(cooking, letter)?;
+                    // Weights of halves may be floats, and are not rounded then.
+                    let is_wider = is_weight && dtype == DType::Float && to.is_short_float();
+                    (source, dtype, if is_wider { dtype } else { to })
                 }
             };
             inputs.push(Input { letter, source, dtype, to });
@@ -303,21 +309,23 @@ impl Lowering<'_> {
         Ok(inputs)
     }
 
-    fn operand(&mut self, cooking: &Cooking, letter: char, computed: DType) -> Result<(Source, DType), Refusal> {
+    /// An operand, its type, and whether it is a weight or one of the like, which may be absent.
+    fn operand(&mut self, cooking: &Cooking, letter: char) -> Result<(Source, DType, bool), Refusal> {
         let names = LETTERS.iter().filter(|row| row.0 == letter);
         let Some((i, name)) = names.filter_map(|row| Some((cooking.schema.formal(row.1)?, row.1))).next() else {
             return refuse(format!("`{}` has no operand {letter}", cooking.recipe.kind));
         };
         if let Some(Operand { source, dtype, .. }) = self.given(cooking.node, i) {
-            return match i == 0 || dtype == computed {
+            let is_weight = OPTIONAL.contains(&name);
+            return match i == 0 || dtype == cooking.elements || is_weight && self.weights_are_floats(cooking) {
                 true if is_of_channels(self.section, cooking.node, i) && !matches!(source, Source::Load(_)) => {
                     refuse(format!("`{}` with {name} that the group computes", cooking.recipe.kind))
                 }
-                true if OPTIONAL.contains(&name) && cooking.recipe.over == Over::Last => {
+                true if is_weight && cooking.recipe.over == Over::Last => {
                     self.kernel.exact.push((source, self.sizes(cooking).unwrap_or_default()));
-                    Ok((source, dtype))
+                    Ok((source, dtype, true))
                 }
-                true => Ok((source, dtype)),
+                true => Ok((source, dtype, is_weight)),
                 false => {
                     let why = format!("`{}` with {name} of {}", cooking.recipe.kind, dtype.name());
                     refuse_for(Cause::ElementType, why)
@@ -325,19 +333,30 @@ impl Lowering<'_> {
             };
         }
         match self.known_operand(cooking.node, i) {
-            Some(Known::Number { source, kind }) => Ok((*source, of_number(*kind, DType::Double))),
+            Some(Known::Number { source, kind }) => Ok((*source, of_number(*kind, DType::Double), false)),
             None => match cooking.schema.formals[i].default.and_then(|text| text.parse().ok()) {
-                Some(x) => Ok((Source::Constant(Scalar::Float(x)), DType::Double)),
+                Some(x) => Ok((Source::Constant(Scalar::Float(x)), DType::Double, false)),
                 None => refuse(format!("`{}` without {name}", cooking.recipe.kind)),
             },
             _ => refuse(format!("`{}` with {name} that kernels do not support", cooking.recipe.kind)),
         }
     }
 
+    /// Whether halves have weights, and statistics, that are all floats. Statistics that are a
+    /// result would be floats, too, and have no recipe.
+    fn weights_are_floats(&self, cooking: &Cooking) -> bool {
+        let is_float = |name: &&str| {
+            let at = cooking.at(name).and_then(|i| self.known_operand(cooking.node, i));
+            matches!(at, Some(Known::Tensor { dtype, .. } | Known::Operand { dtype, .. }) if *dtype == DType::Float)
+        };
+        let (is_short, is_one) = (cooking.elements.is_short_float(), cooking.recipe.gives.is_empty());
+        is_short && is_one && cooking.recipe.given.iter().all(is_float)
+    }
+
     /// A tensor operand of a node that reduces.
     fn given(&mut self, node: Node, i: usize) -> Option<Operand> {
         let given = i < self.section.num_inputs(node);
-        let axis_map = if is_of_channels(self.section, node, i) { AxisMap::Channels } else { AxisMap::Whole };
+        let axis_map = self.axis_maps.read(self.section, node, i);
         given.then(|| self.tensor(self.section.input(node, i), axis_map)).flatten()
     }
 
@@ -411,6 +430,8 @@ struct Cooking {
     node: Node,
     schema: &'static Schema,
     recipe: &'static Recipe,
+    /// The type of elements.
+    elements: DType,
     /// The results of the lines so far.
     made: Vec<(char, (Source, DType))>,
 }

@@ -472,8 +472,73 @@ with prim::FusionGroup_0 = graph(%x : Float(*, *)):
                     !matches!(stmt, Stmt::Barrier) || seen != n + 1
                 });
             });
+            assert!(why.starts_with("the loop over "), "{n}: {why}");
             assert!(why.contains("no barrier is between") && why.contains("all_a_y"), "{n}: {why}");
         }
+    }
+
+    #[test]
+    fn nested_loops_that_share_out_the_same_threads_or_blocks_are_refused() {
+        for (axis, bind, why) in [
+            (
+                Axis::Rows,
+                Bind::Block,
+                "the loop over rows (Block): it is not bound to threads as the loops around it are",
+            ),
+            (
+                Axis::Rows,
+                Bind::Grid,
+                "the loop over rows (Grid): it is not bound to threads as the loops around it are",
+            ),
+            (
+                Axis::Elements,
+                Bind::Thread,
+                "the loop over elements (Thread): it is not bound to threads as the loops around it are",
+            ),
+        ] {
+            let mut is_done = false;
+            let found = refused(&mut |stmts| {
+                let inner = |stmt: &Stmt| matches!(stmt, Stmt::For(all) if all.bind == Bind::Thread);
+                if let Some(Stmt::For(all)) = stmts.iter_mut().find(|stmt| inner(stmt))
+                    && !std::mem::replace(&mut is_done, true)
+                {
+                    let body = std::mem::take(&mut all.body);
+                    all.body.push(For::over(axis, bind, body));
+                }
+            });
+            assert_eq!(found, why);
+        }
+    }
+
+    #[test]
+    fn values_of_other_blocks_are_not_read() {
+        let by_block = |place: Place| {
+            let mut is_done = false;
+            refused(&mut |stmts| {
+                for stmt in stmts {
+                    if let Stmt::Let { compute: Compute::Load(from), .. } = stmt
+                        && !std::mem::replace(&mut is_done, true)
+                    {
+                        *from = place;
+                    }
+                }
+            })
+        };
+        // A result, of which other blocks write other rows.
+        assert_eq!(by_block(Place::Access(1)), "the loop over elements (Thread): out0 is read, a result");
+        // What the block of another part of the row has left: the second launch reads it.
+        let mut is_done = false;
+        let why = refused(&mut |stmts| {
+            for stmt in stmts {
+                if let Stmt::Set { term, .. } = stmt
+                    && !std::mem::replace(&mut is_done, true)
+                {
+                    term.operands[0].1 = Operand { origin: Origin::Found(0, "double"), ..term.operands[0].1 };
+                }
+            }
+        });
+        assert!(why.starts_with("the loop over "), "{why}");
+        assert!(why.contains("the state of a part is read outside of the loop over parts"), "{why}");
     }
 
     #[test]

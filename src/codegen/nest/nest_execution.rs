@@ -3,7 +3,8 @@
 //! It is a second way to compute what compiled kernels compute, which shares with them the nest and
 //! the text of the vector mathematics only. Loops run sequentially, so that both give the same
 //! bits, but for the payload of NaN, wherever the order of operations is fixed: everywhere but in
-//! sums and products of floats along a row, which a compiler may split into lanes of a vector.
+//! sums and products of floats along a row, which a compiler may split into lanes of a vector. A
+//! launch has the shares of a compiled one, since each of them has its own sums of columns.
 
 use super::build::is_real;
 use super::{Axis, Compute, For, Known, Nest, Operand, Origin, Place, Scope, Spread, Stmt, Term};
@@ -13,6 +14,7 @@ use crate::codegen::expression::Expr;
 use crate::codegen::kernel::{Direction, Inner};
 use crate::codegen::mathematics::{call, evaluate};
 use crate::tensor::{DType, Scalar};
+use std::ops::Range;
 
 /// The memory of a launch.
 pub trait Memory {
@@ -22,8 +24,8 @@ pub trait Memory {
     /// Writes an element.
     fn store(&mut self, access: usize, at: i64, value: Number);
 
-    /// Adds to an element of the accumulators of a column reduction.
-    fn add(&mut self, access: usize, at: i64, value: f64);
+    /// Adds to an element of the accumulators that a share has for a column reduction.
+    fn add(&mut self, access: usize, share: usize, at: i64, value: f64);
 }
 
 /// The iteration space of a launch.
@@ -37,6 +39,8 @@ pub struct Space<'a> {
     pub columns: usize,
     /// The parts of a split row.
     pub parts: usize,
+    /// The shares of a launch that splits no rows.
+    pub shares: usize,
     /// Strides in elements, a row for each access.
     pub strides: &'a [i64],
     /// Floating-point operands of the group.
@@ -67,12 +71,18 @@ pub(crate) fn run(nest: &Nest, space: &Space<'_>, memory: &mut dyn Memory) -> Re
         places: none.clone(),
         offsets: none,
         at,
+        shares: 1,
         left,
         is_ended: false,
     };
+    let (parts, shares) = match nest.direction {
+        Direction::Split => (space.parts, 1),
+        _ => (1, space.shares.max(1)),
+    };
+    machine.shares = shares;
     for turn in 0..=last_turn(&nest.body) {
-        for part in 0..if nest.direction == Direction::Split { space.parts } else { 1 } {
-            (machine.at.turn, machine.at.part) = (turn, part);
+        for (part, share) in (0..parts).flat_map(|part| (0..shares).map(move |share| (part, share))) {
+            (machine.at.turn, machine.at.part, machine.at.share) = (turn, part, share);
             machine.stmts(&nest.body)?;
         }
     }
@@ -98,6 +108,8 @@ struct Point {
     turn: i64,
     part: usize,
     other: usize,
+    /// The share of a launch that splits no rows.
+    share: usize,
     /// The row, and how many are in its side.
     item: usize,
     side: i64,
@@ -130,6 +142,7 @@ struct Machine<'a> {
     places: Vec<i64>,
     offsets: Vec<i64>,
     at: Point,
+    shares: usize,
     /// What parts of split rows have left.
     left: Vec<Number>,
     /// Whether the row ends here.
@@ -161,7 +174,7 @@ impl Machine<'_> {
             Stmt::Set { variable, term, .. } => self.set(*variable, term),
             Stmt::Accumulate { to, term, .. } => {
                 let (value, at) = (self.term(term)?.real(), self.position(*to));
-                self.memory.add(*to, at, value);
+                self.memory.add(*to, self.at.share, at, value);
                 Ok(())
             }
             Stmt::Scope(body) => self.stmts(body),
@@ -204,10 +217,13 @@ impl Machine<'_> {
 
     fn repeat(&mut self, all: &For) -> Result<(), String> {
         match all.axis {
-            Axis::Tiles(points) => (0..self.rows()).try_for_each(|row| self.tiles(row, points, all)),
-            Axis::FirstRow(points) => self.tiles(0, points, all),
-            Axis::Columns(_) => (0..self.rows()).try_for_each(|row| self.tiles(row, self.space.columns, all)),
-            Axis::Rows => (0..self.rows()).try_for_each(|row| {
+            Axis::Tiles(points) => self.tiles(self.share_of(self.rows() * self.in_row(points)), points, all),
+            Axis::FirstRow(points) => self.tiles(0..self.in_row(points), points, all),
+            Axis::Columns(_) => {
+                let columns = self.space.columns;
+                self.tiles(self.share_of(self.rows() * self.in_row(columns)), columns, all)
+            }
+            Axis::Rows => self.share_of(self.rows()).try_for_each(|row| {
                 self.enter(row);
                 self.stmts(&all.body)?;
                 self.is_ended = false;
@@ -273,11 +289,26 @@ impl Machine<'_> {
         self.places = (0..self.nest.accesses.len()).map(|access| self.offset(access, 0..dims, row)).collect();
     }
 
-    /// The tiles of a row.
-    fn tiles(&mut self, row: i64, points: usize, all: &For) -> Result<(), String> {
-        self.enter(row);
-        let n = self.space.shape.last().copied().unwrap_or(1);
-        for from in (0..n).step_by(points) {
+    /// What a share has to do of so many tiles or rows.
+    fn share_of(&self, items: i64) -> Range<i64> {
+        let (share, shares) = (self.at.share as i64, self.shares as i64);
+        items * share / shares..items * (share + 1) / shares
+    }
+
+    /// The number of tiles in a row.
+    fn in_row(&self, points: usize) -> i64 {
+        (self.space.shape.last().copied().unwrap_or(1) + points as i64 - 1) / points as i64
+    }
+
+    /// Some tiles, counted row by row.
+    fn tiles(&mut self, items: Range<i64>, points: usize, all: &For) -> Result<(), String> {
+        let (n, each, mut entered) = (self.space.shape.last().copied().unwrap_or(1), self.in_row(points), None);
+        for item in items {
+            let (row, from) = (item / each, item % each * points as i64);
+            if entered != Some(row) {
+                self.enter(row);
+                entered = Some(row);
+            }
             (self.at.from, self.at.count) = (from, (n - from).min(points as i64));
             self.at.i = 0;
             self.stmts(&all.body)?;
@@ -289,9 +320,9 @@ impl Machine<'_> {
     /// Neighbouring rows along the innermost dimension of rows.
     fn sides(&mut self, most: i64, all: &For) -> Result<(), String> {
         let neighbours = self.space.shape[..self.space.kept].last().copied().unwrap_or(1);
-        let mut row = 0;
-        while row < self.rows() {
-            self.at.side = (neighbours - row % neighbours).min(most);
+        let Range { start: mut row, end } = self.share_of(self.rows());
+        while row < end {
+            self.at.side = (neighbours - row % neighbours).min(most).min(end - row);
             self.enter(row);
             self.stmts(&all.body)?;
             row += self.at.side;
@@ -381,7 +412,7 @@ impl Machine<'_> {
 
     /// How far an access moves along some dimensions, for a position that is counted in the order
     /// of the space.
-    fn offset(&self, access: usize, dims: std::ops::Range<usize>, mut position: i64) -> i64 {
+    fn offset(&self, access: usize, dims: Range<usize>, mut position: i64) -> i64 {
         let (rank, mut offset) = (self.space.shape.len(), 0);
         for dim in dims.rev() {
             offset += position % self.space.shape[dim] * self.space.strides[access * rank + dim];

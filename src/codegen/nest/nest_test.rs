@@ -196,7 +196,7 @@ impl Memory for Floats {
         self.stores[access - self.loads.len()][at as usize] = value.single();
     }
 
-    fn add(&mut self, access: usize, at: i64, value: f64) {
+    fn add(&mut self, access: usize, _share: usize, at: i64, value: f64) {
         self.stores[access - self.loads.len()][at as usize] += value as f32;
     }
 }
@@ -210,8 +210,16 @@ fn plans_do_not_change_what_is_computed() {
     let y: Vec<f32> = (0..n).map(|i| (i as f32 * 0.11).cos()).collect();
     let strides = [[width as i64, 1]; 4].concat();
     let shape = [rows as i64, width as i64];
-    let space =
-        Space { shape: &shape, kept: 1, columns: 1024, parts: 1, strides: &strides, floats: &[], integers: &[] };
+    let space = Space {
+        shape: &shape,
+        kept: 1,
+        columns: 1024,
+        parts: 1,
+        shares: 1,
+        strides: &strides,
+        floats: &[],
+        integers: &[],
+    };
     let results = |tile: usize, alone: bool| {
         let mut plan = plan.clone();
         plan.tile = tile;

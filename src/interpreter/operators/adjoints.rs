@@ -1,6 +1,6 @@
 //! Operators of backward graphs only. A missing gradient is undefined.
 
-use super::elements::{add, check, like, multiply, same, sum_to};
+use super::elements::{add, check, deviations, like, multiply, same, sum_to};
 use super::softmax::from_rows;
 use crate::interpreter::call::{Answer, Call, Row, one, several};
 use crate::interpreter::ivalue::IValue;
@@ -223,8 +223,8 @@ impl Normalized<'_> {
 fn moments(row: &[f64], eps: f64) -> (f64, f64) {
     let n = row.len() as f64;
     let mean = row.iter().sum::<f64>() / n;
-    let variance = row.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / n;
-    (mean, 1.0 / (variance + eps).sqrt())
+    let (squares, _) = deviations(row, mean, |x| x * x);
+    (mean, 1.0 / (squares / n + eps).sqrt())
 }
 
 fn batch_norm_backward(call: &Call) -> Answer {

@@ -7,6 +7,8 @@ use crate::tensor::blocks::{self, Rows, Types};
 use crate::tensor::buffer::Wide;
 use crate::tensor::gemm::Ring;
 use crate::tensor::{DType, Dims, Tensor, layout};
+use std::iter::Sum;
+use std::ops::Sub;
 
 /// Runs a block with the wide type for an element type.
 macro_rules! by_kind {
@@ -116,4 +118,15 @@ pub(super) fn multiply(call: &Call, a: &Tensor, b: &Tensor) -> Result<Tensor, St
 /// An elementwise function of a floating point tensor.
 pub(super) fn apply(call: &Call, x: &Tensor, f: impl Fn(f64) -> f64) -> Result<Tensor, Stop> {
     Ok(blocks::map1(x, same(call, x.dtype()), f)?)
+}
+
+/// The sum of the squared sizes of deviations from a mean, and their sum, from which follows how
+/// far the mean is off: it is rounded. The squares are those around the mean that is not, so that
+/// equal elements have no variance, as in PyTorch, whose reductions of some dimensions update the
+/// mean with each element.
+pub(super) fn deviations<T: Copy + Sub<Output = T> + Sum>(row: &[T], mean: T, square: fn(T) -> f64) -> (f64, T) {
+    let squares: f64 = row.iter().map(|&x| square(x - mean)).sum();
+    let sum: T = row.iter().map(|&x| x - mean).sum();
+    let off = square(sum) / row.len() as f64;
+    (if off.is_finite() { (squares - off).max(0.0) } else { squares }, sum)
 }

@@ -15,8 +15,8 @@ use std::sync::LazyLock;
 enum Order {
     /// Channels-last if the first operand is channels-last.
     Suggested,
-    /// The same, unless the first operand also counts as contiguous, because of sizes of 1.
-    SuggestedUnlessRow,
+    /// The same, by the rule of batch norms for sizes of 1.
+    OfNorm,
     /// Channels-last if one of the first two operands is channels-last.
     EitherSuggested,
     /// The same for images; volumes of doubles and of integers are contiguous.
@@ -46,7 +46,7 @@ const ORDERS: &[(Order, &str)] = &[
         aten::reflection_pad3d aten::replication_pad2d aten::replication_pad3d aten::pixel_shuffle aten::pixel_unshuffle
         aten::channel_shuffle aten::native_channel_shuffle aten::roll",
     ),
-    (Order::SuggestedUnlessRow, "aten::batch_norm aten::native_batch_norm aten::_batch_norm_impl_index aten::cudnn_batch_norm"),
+    (Order::OfNorm, "aten::batch_norm aten::native_batch_norm aten::_batch_norm_impl_index aten::cudnn_batch_norm"),
     (
         Order::OfConvolution,
         "aten::convolution aten::_convolution aten::conv3d aten::conv_transpose3d",
@@ -105,14 +105,14 @@ fn strides(call: &Call<'_>, order: Order, operands: &[&Tensor], result: &Tensor)
         }
         Order::RowBesideNumber if call.args.first().is_some_and(|first| first.tensor().is_some()) => return None,
         Order::Row | Order::RowBesideNumber => None,
-        Order::SuggestedUnlessRow if first.is_contiguous() => None,
+        Order::OfNorm => layout::order_of_norm(first.shape(), first.strides()),
         // Circular padding is assembled from slices.
         Order::Suggested
             if call.get("mode").is_some_and(|mode| matches!(mode, IValue::Str(how) if &*how == "circular")) =>
         {
             None
         }
-        Order::Suggested | Order::SuggestedUnlessRow => suggested(first),
+        Order::Suggested => suggested(first),
         Order::OfConvolution
             if result.rank() == 5 && !matches!(result.dtype(), DType::Float | DType::Half | DType::BFloat16) =>
         {

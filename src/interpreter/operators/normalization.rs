@@ -4,7 +4,7 @@
 //! channels. Variances are the mean of squared differences; running variances, as in PyTorch, are
 //! divided by one less.
 
-use super::elements::{check, floats, like};
+use super::elements::{check, deviations, floats, like};
 use crate::interpreter::call::{Answer, Call, Row, one, several};
 use crate::interpreter::environment::Release;
 use crate::interpreter::ivalue::IValue;
@@ -39,7 +39,8 @@ impl Stats {
     fn of(row: &[f64]) -> Stats {
         let n = row.len() as f64;
         let mean = row.iter().sum::<f64>() / n;
-        Stats { mean, variance: row.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / n }
+        let (squares, sum) = deviations(row, mean, |x| x * x);
+        Stats { mean: if sum.is_finite() { mean + sum / n } else { mean }, variance: squares / n }
     }
 
     fn inverse(self, eps: f64) -> f64 {

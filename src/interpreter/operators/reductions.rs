@@ -1,6 +1,6 @@
 //! Reductions.
 
-use super::elements::{by_kind, like, reduced as reduced_shape, sum_to};
+use super::elements::{by_kind, deviations, like, reduced as reduced_shape, sum_to};
 use super::picking::Number;
 use crate::interpreter::call::{Answer, Call, Row, one, several};
 use crate::interpreter::environment::Release;
@@ -379,8 +379,8 @@ fn mean_of(row: &[C128]) -> C128 {
 }
 
 fn variance(row: &[C128], correction: f64) -> f64 {
-    let mean = mean_of(row);
-    row.iter().map(|x| (x - mean).norm_sqr()).sum::<f64>() / (row.len() as f64 - correction).max(0.0)
+    let (squares, _) = deviations(row, mean_of(row), |x| x.norm_sqr());
+    squares / (row.len() as f64 - correction).max(0.0)
 }
 
 /// The mean and the variance, or its square root.

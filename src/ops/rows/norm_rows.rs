@@ -5,7 +5,7 @@ use super::vocabulary::*;
 use crate::ops::recipes::Making::{Each, Scan, Whole};
 use crate::ops::recipes::ReduceOp::*;
 use crate::ops::recipes::{
-    LOG, Line, NORM, NORM_WITHOUT_BIAS, NORM_WITHOUT_WEIGHT, OF_PLAIN, OF_SCALED, PLAIN_NORM, TOP, native,
+    KNOWN_NORMS, LOG, Line, NORM, NORM_WITHOUT_BIAS, NORM_WITHOUT_WEIGHT, OF_PLAIN, OF_SCALED, PLAIN_NORM, TOP, native,
     native_of_batch, of_batch, of_norm, rows, scan,
 };
 
@@ -351,6 +351,10 @@ pub(super) const ROWS: &[Row] = &[
             of_batch(NORM_WITHOUT_BIAS),
             of_batch(NORM_WITHOUT_WEIGHT),
             of_batch(PLAIN_NORM),
+            KNOWN_NORMS[0],
+            KNOWN_NORMS[1],
+            KNOWN_NORMS[2],
+            KNOWN_NORMS[3],
         ])),
         fusion: Has(&[fused(PLAIN).reduces().like_first()]),
         gradient: Has(&[

@@ -11,4 +11,5 @@ pub mod parallel;
 pub mod recorded;
 pub mod recorded_calls;
 pub mod release_table;
+pub mod strided_tensors;
 pub mod universe;
