@@ -153,7 +153,7 @@ impl Target {
     ///
     /// # Errors
     /// Why the target has none.
-    pub(crate) fn nests(&self, kernel: &Kernel, traversal: &Traversal, plan: &Plan) -> Result<Nests, String> {
+    pub fn nests(&self, kernel: &Kernel, traversal: &Traversal, plan: &Plan) -> Result<Nests, String> {
         let own = self.nest(kernel, traversal, plan)?;
         let (wide, split) = (self.wide(kernel, traversal, plan)?, self.split(kernel, traversal, plan)?);
         let mut nests = Nests { own, wide, split, totals: Vec::new() };
@@ -194,7 +194,7 @@ impl Target {
     }
 
     /// The functions of nests, with their names.
-    pub(crate) fn functions(&self, name: &str, nests: &Nests) -> Vec<(String, String)> {
+    pub fn functions(&self, name: &str, nests: &Nests) -> Vec<(String, String)> {
         let function = |(name, nest): (String, &Nest)| {
             let text = (self.print)(&name, nest);
             (name, text)

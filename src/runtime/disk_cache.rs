@@ -27,7 +27,7 @@ pub(crate) fn digest(bytes: &[u8]) -> String {
 
 /// The folder where units are kept, if any.
 #[derive(Debug)]
-pub(crate) struct DiskCache {
+pub struct DiskCache {
     folder: Option<PathBuf>,
     /// Why nothing is kept, though a folder was given.
     trouble: Option<String>,
@@ -46,7 +46,7 @@ impl Drop for PrivateFolder {
 impl DiskCache {
     /// Keeps units in a folder, which is created. Without one, or where others may write to it,
     /// nothing is kept.
-    pub(crate) fn new(folder: Option<&Path>) -> DiskCache {
+    pub fn new(folder: Option<&Path>) -> DiskCache {
         let usable = |folder: &Path| {
             if folder.is_file() {
                 return Err("it is a file".to_owned());

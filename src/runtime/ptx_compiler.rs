@@ -85,7 +85,7 @@ impl PtxCompiler {
     ///
     /// # Errors
     /// What the compiler says.
-    pub fn compile(&self, text: &str, cache: &DiskCache, deadline: Option<Instant>) -> Result<String, String> {
+    pub(crate) fn compile(&self, text: &str, cache: &DiskCache, deadline: Option<Instant>) -> Result<String, String> {
         match self {
             PtxCompiler::Nvrtc(_) => cuda_compiler::ptx(text),
             PtxCompiler::Clang(program, _) => by_clang(program, text, cache, deadline),

@@ -64,7 +64,7 @@ impl DType {
     }
 
     /// Whether it is a 16-bit floating point type, whose arithmetic is done in single precision.
-    pub(crate) fn is_short_float(self) -> bool {
+    pub fn is_short_float(self) -> bool {
         matches!(self, DType::Half | DType::BFloat16)
     }
 
