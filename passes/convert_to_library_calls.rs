@@ -1,5 +1,5 @@
-//! Converts products of matrices to calls, which a backend computes: on the processor with constant
-//! weights packed once, on a GPU with cuBLAS.
+//! Converts products of matrices and convolutions to calls, which a backend computes: on the
+//! processor with constant weights packed once, products on a GPU with cuBLAS.
 //!
 //! ```text
 //!                                       %y : Tensor = library::Product_0(%x, %w)
@@ -14,23 +14,36 @@
 //! validated. Numbers go along, so that the section shows the factors of `addmm`; weights are
 //! operands.
 //!
-//! Libraries multiply floating-point elements. Products that types show to be of integers, bools or
-//! complex numbers are not converted, and neither are those without readers. Passes that match
-//! products (`fuse-linear`, `batch-mm`) have to run before. Linear in nodes; idempotent.
+//! Floats take along what alone reads them, activations and sums with a tensor as large, which the
+//! call then computes with them, its epilogue:
+//!
+//! ```text
+//! %y : Tensor = aten::conv2d(%x, %w, …)
+//! %s : Tensor = aten::add(%y, %r, %one)     =>   %z : Tensor = library::Convolution_0(%x, %w, %r)
+//! %z : Tensor = aten::relu(%s)
+//! ```
+//!
+//! Libraries compute floating-point elements. What types show to be of integers, bools or complex
+//! numbers is not converted, and neither are products without readers and transposed convolutions.
+//! Passes that match products (`fuse-linear`, `batch-mm`) have to run before. Linear in nodes;
+//! idempotent.
 
+use jitopt_core::analysis::alias::AliasDb;
 use jitopt_core::graph_dump;
 use jitopt_core::ir::{Attribute, Graph, Node, Value};
+use jitopt_core::ops::epilogue_rules::may_follow;
 use jitopt_core::outlining::excerpt;
 use jitopt_core::pass::{PassContext, PassError, PassInfo};
-use jitopt_core::symbol::{attr, library, prim};
+use jitopt_core::symbol::{Symbol, attr, library, prim};
 use jitopt_core::tensor::DType;
-use jitopt_core::types::Type;
+use jitopt_core::tensor::gemm::MOST_STEPS;
+use rustc_hash::FxHashSet;
 
 /// The registry entry.
 pub const PASS: PassInfo = PassInfo {
     name: "convert-to-library-calls",
     aliases: &[],
-    summary: "convert products of matrices to library calls, which --backend=cpu and cuda compute",
+    summary: "convert products of matrices and convolutions to library calls, with activations that follow them",
     example: "%y : Tensor = aten::mm(%x, %w)  =>  %y : Tensor = library::Product_0(%x, %w)",
     options: &[],
     required: false,
@@ -39,54 +52,162 @@ pub const PASS: PassInfo = PassInfo {
     file: file!(),
 };
 
-/// Products, the counter of each, and how many operands it has.
-const PRODUCTS: [(&str, &str, usize); 6] = [
-    ("aten::mm", "matrices-converted", 2),
-    ("aten::addmm", "sums-converted", 5),
-    ("aten::bmm", "batches-converted", 2),
-    ("aten::baddbmm", "sums-of-batches-converted", 5),
-    ("aten::matmul", "products-converted", 2),
-    ("aten::linear", "layers-converted", 3),
+/// Kinds, each with the numbers of operands that it may have.
+type Kinds = &'static [(&'static str, &'static [usize])];
+
+/// Calls, their counters, and what they compute.
+const CALLS: [(Symbol, &str, Kinds); 7] = [
+    (library::PRODUCT, "matrices-converted", &[("aten::mm", &[2])]),
+    (library::PRODUCT, "sums-converted", &[("aten::addmm", &[5])]),
+    (library::PRODUCT, "batches-converted", &[("aten::bmm", &[2])]),
+    (library::PRODUCT, "sums-of-batches-converted", &[("aten::baddbmm", &[5])]),
+    (library::PRODUCT, "products-converted", &[("aten::matmul", &[2])]),
+    (library::PRODUCT, "layers-converted", &[("aten::linear", &[3])]),
+    (library::CONVOLUTION, "convolutions-converted", CONVOLUTIONS),
 ];
+
+/// Convolutions. `aten::_convolution` has had one operand more since 1.7.
+const CONVOLUTIONS: Kinds = &[
+    ("aten::conv1d", &[7]),
+    ("aten::conv2d", &[7]),
+    ("aten::conv3d", &[7]),
+    ("aten::convolution", &[9]),
+    ("aten::_convolution", &[12, 13]),
+    ("aten::_convolution_mode", &[7]),
+];
+
+/// The counter of what follows a product.
+const FUSED: &str = "epilogues-fused";
+/// Which operand of `aten::convolution` and its kin says whether it is transposed.
+const TRANSPOSED: usize = 6;
+/// Nodes that may stand between a product and what follows it.
+const MOST_BETWEEN: usize = 100;
+
+/// A product or a convolution that becomes a call.
+struct Conversion {
+    call: Symbol,
+    counter: &'static str,
+    /// It, and what follows it.
+    nodes: Vec<Node>,
+}
 
 fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     graph_dump!("Before converting products", graph);
-    let products: Vec<(Node, &'static str)> =
-        graph.all_nodes().filter_map(|node| Some((node, counter_of(graph, node)?))).collect();
-    for (node, counter) in products {
-        match elements_without_library(graph, node) {
-            Some(dtype) => cx.missed(graph, counter, node, || format!("no library multiplies {}", dtype.name())),
-            None => drop(cx.rewrite(graph, counter, node, |graph| convert(graph, node))),
+    let all: Vec<Node> = graph.all_nodes().collect();
+    let mut found = Vec::new();
+    for &node in &all {
+        if let Some((call, counter)) = call_of(graph, node) {
+            match without_library(graph, node, call) {
+                Some(why) => cx.missed(graph, counter, node, || why),
+                None => found.push(Conversion { call, counter, nodes: vec![node] }),
+            }
         }
+    }
+    if !found.is_empty() {
+        let db = cx.alias(graph);
+        let mut taken = FxHashSet::default();
+        // Of two that are added up the later one takes the sum.
+        found.iter_mut().rev().for_each(|conversion| conversion.extend(graph, &db, &mut taken));
+    }
+    for Conversion { call, counter, mut nodes } in found {
+        match nodes.get(1) {
+            Some(&follower) if cx.may(FUSED) => cx.did(graph, FUSED, follower),
+            _ => nodes.truncate(1),
+        }
+        cx.rewrite(graph, counter, nodes[0], |graph| convert(graph, call, &nodes));
     }
     graph_dump!("After converting products", graph);
     Ok(())
 }
-
-/// The counter of a product that is read.
-fn counter_of(graph: &Graph, node: Node) -> Option<&'static str> {
+/// The call that a node becomes, and its counter, if its result is read.
+fn call_of(graph: &Graph, node: Node) -> Option<(Symbol, &'static str)> {
     let (kind, operands) = (graph.kind(node).as_str(), graph.num_inputs(node));
-    let (_, counter, _) = PRODUCTS.iter().find(|row| row.0 == kind && row.2 == operands)?;
+    let fits = |(name, counts): &(&str, &[usize])| *name == kind && counts.contains(&operands);
+    let &(call, counter, _) = CALLS.iter().find(|row| row.2.iter().any(fits))?;
     let is_read = graph.num_outputs(node) == 1 && graph.has_uses(graph.output(node, 0));
-    is_read.then_some(counter)
+    is_read.then_some((call, counter))
 }
 
-/// Elements that types show and no library multiplies.
-fn elements_without_library(graph: &Graph, node: Node) -> Option<DType> {
-    let values = graph.inputs(node).chain(graph.outputs(node));
-    let shown = |ty: Type| ty.as_tensor().and_then(|tensor| tensor.dtype);
-    values.filter_map(|value| shown(graph.ty(value))).find(|dtype| !dtype.is_float())
+/// Why no library computes a product.
+fn without_library(graph: &Graph, node: Node, call: Symbol) -> Option<String> {
+    let verb = if call == library::CONVOLUTION { "convolves" } else { "multiplies" };
+    if let Some(dtype) = elements(graph, node).find(|dtype| !dtype.is_float()) {
+        return Some(format!("no library {verb} {}", dtype.name()));
+    }
+    let is_transposed = || graph.constant_int(graph.input(node, TRANSPOSED)) != Some(0);
+    let may_be_transposed = graph.num_inputs(node) > TRANSPOSED + 2;
+    (may_be_transposed && is_transposed()).then(|| "it is transposed, or may be".to_owned())
 }
 
-/// Whether a node is a constant other than a tensor: a weight is an operand of its call.
+/// The element types of operands and results that types show.
+fn elements(graph: &Graph, node: Node) -> impl Iterator<Item = DType> {
+    let shown = |value| graph.ty(value).as_tensor().and_then(|tensor| tensor.dtype);
+    graph.inputs(node).chain(graph.outputs(node)).filter_map(shown)
+}
+
+impl Conversion {
+    /// Adds nodes that read the last value alone, and that its epilogue can compute.
+    fn extend(&mut self, graph: &Graph, db: &AliasDb, taken: &mut FxHashSet<Node>) {
+        // Of operands with different elements there is no product.
+        if !elements(graph, self.nodes[0]).any(|dtype| dtype == DType::Float) {
+            return;
+        }
+        let mut last = self.nodes[0];
+        while let Some(follower) = only_reader(graph, last)
+            && self.nodes.len() < MOST_STEPS
+            && !taken.contains(&follower)
+            && may_follow(graph, follower, graph.output(last, 0))
+            && is_quiet_between(graph, db, last, follower)
+        {
+            taken.insert(follower);
+            self.nodes.push(follower);
+            last = follower;
+        }
+    }
+}
+
+/// The node that alone reads the result of a node, in the same block.
+fn only_reader(graph: &Graph, node: Node) -> Option<Node> {
+    let mut users = graph.users(graph.output(node, 0));
+    let (first, other) = (users.next()?, users.next());
+    let is_alone = other.is_none() && graph.block_of(first) == graph.block_of(node);
+    (is_alone && graph.num_outputs(first) == 1).then_some(first)
+}
+
+/// Whether nodes in between write nothing, so that the first may run just before the last.
+fn is_quiet_between(graph: &Graph, db: &AliasDb, first: Node, last: Node) -> bool {
+    let mut at = graph.next(first);
+    for _ in 0..MOST_BETWEEN {
+        let Some(node) = at else { return false };
+        if node == last {
+            return true;
+        }
+        let writes = db.writes(node).next().is_some() || db.writes_to_wildcard(node);
+        if writes || db.has_side_effects(node) || graph.node_blocks(node).next().is_some() {
+            return false;
+        }
+        at = graph.next(node);
+    }
+    false
+}
+
+/// Whether a node is a constant other than a tensor, or a list of such: a weight is an operand of
+/// its call.
 fn is_number(graph: &Graph, node: Node) -> bool {
-    graph.kind(node) == prim::CONSTANT && graph.outputs(node).all(|value| graph.ty(value).as_tensor().is_none())
+    let is_constant = |node: Node| {
+        graph.kind(node) == prim::CONSTANT && graph.outputs(node).all(|value| graph.ty(value).as_tensor().is_none())
+    };
+    let is_list = || {
+        let mut elements = graph.inputs(node).map(|value| graph.definer(value));
+        graph.kind(node) == prim::LIST_CONSTRUCT && elements.all(|definer| definer.is_some_and(is_constant))
+    };
+    is_constant(node) || is_list()
 }
 
-/// Moves a product into the section of a call.
-fn convert(graph: &mut Graph, node: Node) {
-    let mut found = excerpt(graph, &[node], |definer| is_number(graph, definer));
-    let call = graph.create(library::PRODUCT);
+/// Moves a product and what follows it into the section of a call, in the place of the last.
+fn convert(graph: &mut Graph, call: Symbol, nodes: &[Node]) {
+    let mut found = excerpt(graph, nodes, |definer| is_number(graph, definer));
+    let call = graph.create(call);
     let params: Vec<Value> = found.section.params(found.section.root()).collect();
     for (operand, param) in found.operands.into_iter().zip(params) {
         graph.add_input(call, operand);
@@ -94,11 +215,12 @@ fn convert(graph: &mut Graph, node: Node) {
             found.section.set_name(param, graph.name(operand).as_bytes());
         }
     }
-    let old = graph.output(node, 0);
+    let last = nodes[nodes.len() - 1];
+    let old = graph.output(last, 0);
     let new = graph.add_output(call, graph.ty(old));
     graph.set_attribute(call, attr::SUBGRAPH, Attribute::Graph(Box::new(found.section)));
-    graph.insert_before(node, call);
+    graph.insert_before(last, call);
     graph.replace_all_uses(old, new);
     graph.move_name_to_nameless(old, new);
-    graph.erase(node);
+    nodes.iter().rev().for_each(|&node| graph.erase(node));
 }

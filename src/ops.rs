@@ -20,6 +20,7 @@
 pub mod catalog;
 pub mod declaration;
 pub mod declared;
+pub mod epilogue_rules;
 pub mod formulas;
 pub mod fusion_rules;
 pub mod gradient_table;

@@ -17,11 +17,12 @@
 //! - [`cuda_libraries`] finds the driver of GPUs and NVRTC, `cuda_compiler` compiles with NVRTC,
 //!   `cuda_device` is a GPU in use, `cuda_launch` runs launches there, `cuda_clock` times them
 //! - [`cubin`] reads registers and memory of kernels in machine code
-//! - `cpu_products` computes matrix products on the processor, with `kept_weights`
+//! - `cpu_products` and `cpu_convolutions` compute library calls on the processor, with
+//!   `kept_weights`; `library_calls` and `convolution_calls` read what is called
 //! - [`sized_kernels`] are the kernels of a graph whose types have sizes, for predictions
 //! - `launching` distributes a launch over the threads of `thread_pool`
 //! - [`loading`] opens compiled libraries and calls their functions; `unsafe` is there, in
-//!   `cpu_products` and in `cuda_*`, each block with its contract
+//!   `cpu_products`, `cpu_convolutions` and in `cuda_*`, each block with its contract
 //!
 //! A kernel is identified by its source, and the source by element types and access patterns, never
 //! by sizes: a new shape compiles nothing. Where anything is missing (a compiler, a formula, a
@@ -31,6 +32,8 @@
 mod agreement_test;
 pub mod backend;
 pub mod caches;
+mod convolution_calls;
+mod cpu_convolutions;
 mod cpu_products;
 pub mod cubin;
 mod cuda_blas;
@@ -50,6 +53,7 @@ mod emulated_launch;
 mod emulated_test;
 mod engine;
 mod executing;
+mod followers;
 mod kept_weights;
 mod launch_plan;
 mod launching;
@@ -66,6 +70,7 @@ pub mod ptx_compiler;
 mod ptx_test;
 #[cfg(test)]
 mod recorded_ptx_test;
+mod section_reader;
 pub mod sized_kernels;
 mod thread_pool;
 pub mod toolchain;

@@ -410,8 +410,8 @@ pub(crate) const RULES: &[(&[&str], Rule)] = &{
         // Groups. Randomness inside of them is found in their subgraphs.
         (&["prim::FusionGroup", "prim::CudaFusionGroup", "prim::oneDNNFusionGroup", "prim::FunctionalGraph"],
             DECLARED.alias(A::Subgraph).carries(Carries::Body).is(Deterministic)),
-        // Ours: a product that a library computes. The section says which one.
-        (&["library::Product"], DECLARED.alias(A::Subgraph).carries(Carries::Body).is(Deterministic)),
+        // Ours: what a library computes. The section says what that is.
+        (&["library::Product", "library::Convolution"], DECLARED.alias(A::Subgraph).carries(Carries::Body).is(Deterministic)),
         (&["prim::FallbackGraph"], DECLARED.alias(A::Subgraph).carries(Carries::Body).is(Deterministic)),
         (&["prim::DifferentiableGraph"],
             DECLARED.alias(A::Subgraph).carries(Carries::Differentiable).is(Deterministic)),
@@ -579,7 +579,13 @@ mod tests {
         assert_eq!(doubled, None, "its row has a column for this");
         for kind in kinds.iter().filter(|kind| !kind.ends_with('*')) {
             // Our own kinds, and nvFuser's, which only CUDA builds register.
-            let generated = ["prim::DictIndex", "prim::BroadcastingChunk", "prim::CudaFusionGuard", "library::Product"];
+            let generated = [
+                "prim::DictIndex",
+                "prim::BroadcastingChunk",
+                "prim::CudaFusionGuard",
+                "library::Product",
+                "library::Convolution",
+            ];
             assert!(!op(kind).schemas.is_empty() || generated.contains(kind), "{kind} has a row and no schema");
         }
     }

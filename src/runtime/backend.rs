@@ -94,6 +94,10 @@ pub struct Counts {
     pub launched: u64,
     /// Products that a library computed.
     pub products: u64,
+    /// Convolutions that a library computed.
+    pub convolutions: u64,
+    /// Products and convolutions that were computed with what follows them.
+    pub epilogues: u64,
     /// Groups and library calls that the interpreter ran.
     pub fallen_back: u64,
     /// Groups that ran as several kernels, because one kernel cannot compute them.
@@ -124,6 +128,9 @@ type Key = (u64, Vec<Argument>, Traversal);
 
 /// The kernels of sections for operands of given element types, or why there is none.
 type Lowered = FxHashMap<(u64, Vec<Argument>), Result<Rc<Kernel>, String>>;
+
+/// The first node of a library call's section, and what follows it; nothing where nothing does.
+type TwoParts = Option<Rc<(Excerpt, Excerpt)>>;
 
 /// The pieces of a section, for sizes seen so far.
 type Divisions = Vec<Rc<Vec<Excerpt>>>;
@@ -196,6 +203,8 @@ pub struct CpuBackend {
     undivided: RefCell<FxHashSet<(u64, Vec<Known>)>>,
     /// The launch plans of groups, per operand specification.
     plans: RefCell<Plans>,
+    /// Sections of library calls in two parts, where something follows.
+    parts: RefCell<FxHashMap<u64, TwoParts>>,
     counts: Cell<Counts>,
     remarks: RefCell<Vec<String>>,
     /// What was wrong in checked launches.
@@ -225,6 +234,7 @@ impl CpuBackend {
             divisions: RefCell::default(),
             undivided: RefCell::default(),
             plans: RefCell::default(),
+            parts: RefCell::default(),
             counts: Cell::default(),
             remarks: RefCell::default(),
             findings: RefCell::default(),
@@ -372,6 +382,7 @@ impl CpuBackend {
     fn remark_fallback(&self, kind: Symbol, outputs: &str, why: &str) {
         let head = match kind {
             library::PRODUCT => format!("the interpreter computes the product {outputs}: "),
+            library::CONVOLUTION => format!("the interpreter computes the convolution {outputs}: "),
             _ => format!("the group of {outputs} runs unfused: "),
         };
         let told = self.remarks.borrow().iter().filter(|remark| remark.starts_with(&head)).count();
@@ -788,9 +799,11 @@ impl Backend for CpuBackend {
     ) -> Option<Outs> {
         let ran = match graph.kind(node) {
             prim::FUSION_GROUP => self.run(graph, node, section, operands, env),
-            library::PRODUCT => match self.settings.engine {
-                Engine::Device => self.run_device_product(section, operands, env),
-                Engine::Compiled => self.run_product((graph, node), section, operands, env),
+            kind @ (library::PRODUCT | library::CONVOLUTION) => match self.settings.engine {
+                Engine::Device if kind == library::PRODUCT => {
+                    self.run_device_product((graph, node), section, operands, env)
+                }
+                Engine::Compiled => self.run_library((graph, node), section, operands, env),
                 _ => return None,
             },
             _ => return None,

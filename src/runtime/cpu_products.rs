@@ -5,7 +5,8 @@
 #![allow(unsafe_code, reason = "threads compute parts of a product; the block has the contract")]
 
 use super::destinations::Destination;
-use super::kept_weights::packed;
+use super::followers::Epilogue;
+use super::kept_weights::kept;
 use super::library_calls::{self, Product};
 use super::thread_pool::share_out;
 use crate::tensor::gemm::{self, Matrix, Packed, Real, Right, Shared};
@@ -25,6 +26,9 @@ pub(super) fn compute(product: &Product, is_constant: bool, threads: usize) -> R
         DType::Float => of_elements::<f32>(product, is_constant, threads),
         DType::Double => of_elements::<f64>(product, is_constant, threads),
         DType::Half | DType::BFloat16 => {
+            if !product.followers.is_empty() {
+                return Err("what follows rounds to halves".to_owned());
+            }
             let sums = of_elements::<f32>(&product.as_floats(), false, threads)?;
             Ok(sums.converted(product.dtype, Precision::Typed))
         }
@@ -46,20 +50,22 @@ fn of_elements<T: Real>(product: &Product, is_constant: bool, threads: usize) ->
     let (left, right) = (product.left.tensor.storage().read(), product.right.tensor.storage().read());
     let other = "a factor has elements of another type";
     let (a, b) = (T::slice(&left).ok_or(other)?, T::slice(&right).ok_or(other)?);
-    let weights = (is_constant && product.right.step == 0).then(|| {
-        packed(product.right.tensor.storage(), at(&product.right, 0), || Packed::of(b, at(&product.right, 0)))
-    });
+    let weights = (is_constant && product.right.step == 0)
+        .then(|| kept(product.right.tensor.storage(), at(&product.right, 0), || Packed::of(b, at(&product.right, 0))));
     let factor = |batch| match &weights {
         Some(weights) => Right::Packed(weights),
         None => Right::Matrix(b, at(&product.right, batch)),
     };
+    let epilogue = Epilogue::new::<T>(&product.followers)?;
+    let held = epilogue.hold();
     let parts = all.chunks_exact_mut((rows * columns).max(1)).enumerate();
     let shared: Vec<Shared<T>> = parts
         .map(|(batch, c)| {
-            let left = (a, at(&product.left, batch));
-            gemm::Product::new(T::of(product.alpha), left, factor(batch), T::of(beta), c).shared()
+            let (left, steps) = ((a, at(&product.left, batch)), epilogue.steps(&held, batch * c.len(), c.len())?);
+            let one = gemm::Product::new(T::of(product.alpha), left, factor(batch), T::of(beta), c);
+            Ok(one.then(&steps).shared())
         })
-        .collect();
+        .collect::<Result<_, String>>()?;
     run(shared, threads.min(product.multiplications() / WORTH_A_THREAD));
     drop((left, right));
     result.tensor(product.dtype, &(product.shape.clone(), layout::contiguous(&product.shape)), Device::default())

@@ -1,12 +1,13 @@
 //! Products of matrices as a library computes them: sizes, and the memory layout of each factor.
 //!
-//! A `library::Product` has a section with one product. Its operands become three-dimensional:
-//! batches, rows, columns. A factor without a dimension of stride 1 is
-//! copied, as no library reads it in place.
+//! A `library::Product` has a section with one product, and what follows it. Its operands become
+//! three-dimensional: batches, rows, columns. A factor without a dimension of stride 1 is copied,
+//! as no library reads it in place.
 
+use super::followers::Follower;
+use super::section_reader::Reader;
 use crate::interpreter::IValue;
-use crate::ir::{Attribute, Graph, Node, Value};
-use crate::symbol::prim;
+use crate::ir::{Graph, Node, Value};
 use crate::tensor::{DType, Dims, Precision, Tensor};
 
 /// A factor.
@@ -36,6 +37,7 @@ pub(super) struct Product {
     pub(super) beta: f64,
     /// The sizes of the result, which is contiguous.
     pub(super) shape: Dims,
+    pub(super) followers: Vec<Follower>,
     /// Which operand of the call the right factor is.
     pub(super) right_operand: Option<usize>,
 }
@@ -58,7 +60,7 @@ impl Product {
     /// the section then raises.
     pub(super) fn of(section: &Graph, operands: &[IValue]) -> Result<Product, String> {
         let read = Reader { section, operands };
-        let node = read.product()?;
+        let node = read.first()?;
         let (kind, own) = (section.kind(node).as_str(), read.operands_of(node)?);
         let (left, right) = match kind {
             "aten::linear" => linear_factors(&own)?,
@@ -76,6 +78,7 @@ impl Product {
         shape.extend(right.0);
         let summand = own.summand.filter(|_| own.beta != 0.0);
         let summand = summand.map(|tensor| laid_out(&tensor, &shape, [batches, rows, columns])).transpose()?;
+        let followers = read.followers(node, &shape)?;
         Ok(Product {
             dtype: left.1.dtype(),
             batches,
@@ -88,6 +91,7 @@ impl Product {
             alpha: own.alpha,
             beta: own.beta,
             shape,
+            followers,
             right_operand: own.right_operand,
         })
     }
@@ -224,23 +228,7 @@ fn laid_out(tensor: &Tensor, shape: &[i64], sizes: [i64; 3]) -> Result<Tensor, S
     Ok(tensor.broadcast_to(shape).map_err(|error| error.0)?.reshape(&sizes))
 }
 
-/// Reads a section with values of its params.
-struct Reader<'a> {
-    section: &'a Graph,
-    operands: &'a [IValue],
-}
-
 impl Reader<'_> {
-    /// Its only node that is no constant.
-    fn product(&self) -> Result<Node, String> {
-        let section = self.section;
-        let mut nodes = section.nodes(section.root()).filter(|&node| section.kind(node) != prim::CONSTANT);
-        let (product, other) = (nodes.next(), nodes.next());
-        let only = product.filter(|_| other.is_none()).ok_or("the section has no product, or more than one")?;
-        let is_result = section.results(section.root()).eq([section.output(only, 0)]);
-        is_result.then_some(only).ok_or_else(|| "the section does not return its product alone".to_owned())
-    }
-
     fn operands_of(&self, node: Node) -> Result<Operands, String> {
         let values: Vec<Value> = self.section.inputs(node).collect();
         let (left, right, summand, factors) = match (self.section.kind(node).as_str(), &values[..]) {
@@ -263,36 +251,6 @@ impl Reader<'_> {
             return Err(format!("no library multiplies {} by {}", dtype.name(), right.dtype().name()));
         }
         Ok(Operands { left, right, summand, alpha, beta, right_operand })
-    }
-
-    /// The value of a param.
-    fn given(&self, value: Value) -> Option<&IValue> {
-        self.operands.get(self.place(value)?)
-    }
-
-    fn place(&self, value: Value) -> Option<usize> {
-        self.section.params(self.section.root()).position(|param| param == value)
-    }
-
-    fn tensor(&self, value: Value) -> Result<Tensor, String> {
-        let found = self.given(value).and_then(IValue::tensor).cloned();
-        found.ok_or_else(|| "an operand of a product is not a tensor".to_owned())
-    }
-
-    fn optional_tensor(&self, value: Value) -> Result<Option<Tensor>, String> {
-        let is_none =
-            matches!(self.section.constant(value), Some(None)) || matches!(self.given(value), Some(IValue::None));
-        if is_none { Ok(None) } else { self.tensor(value).map(Some) }
-    }
-
-    fn number(&self, value: Value) -> Result<f64, String> {
-        match self.section.constant(value) {
-            Some(Some(Attribute::Int(n))) => return Ok(*n as f64),
-            Some(Some(Attribute::Float(x))) => return Ok(x.value),
-            _ => {}
-        }
-        let given = self.given(value).and_then(IValue::scalar);
-        given.map(|number| number.real()).ok_or_else(|| "a factor of a product is not a number".to_owned())
     }
 }
 

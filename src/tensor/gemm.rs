@@ -8,15 +8,29 @@
 #![allow(unsafe_code, reason = "vectors are read and written through pointers; see the contracts")]
 
 mod cache_blocks;
+mod channels_last;
+mod element_functions;
+mod epilogue;
 mod lanes;
 mod packing;
+mod sliding;
+mod taps;
 mod tiles;
+mod window_phases;
 
 use super::buffer::{C128, Typed, Wide};
 use cache_blocks::Scratch;
+use element_functions::Activated;
 use std::cell::RefCell;
 use std::marker::PhantomData;
 use tiles::Tiles;
+
+pub use channels_last::{ChannelsLast, taps_first};
+pub use element_functions::Function;
+use epilogue::Steps;
+pub use epilogue::{MOST_STEPS, Step};
+pub use sliding::{Filters, Image, SLACK, Sizes, Sliding, pad, with_memory};
+pub use window_phases::{Axis, Distances, Window};
 
 /// The layout of a matrix in a slice, in elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,6 +149,9 @@ pub trait Real: Typed + Default + PartialEq + Send + Sync + Tiled {
     /// From a wide number.
     fn of(x: f64) -> Self;
 
+    /// Whether it is neither infinite nor NaN.
+    fn is_finite(self) -> bool;
+
     /// `c = alpha a b + beta c`, where the rows of `c` are contiguous. `c` is not read when beta is
     /// 0.
     ///
@@ -146,7 +163,7 @@ pub trait Real: Typed + Default + PartialEq + Send + Sync + Tiled {
 }
 
 /// What this processor has for an element type.
-trait Tiled: packing::Packable + PartialEq {
+trait Tiled: packing::Packable + PartialEq + Activated {
     /// Calls with the tiles of this processor, and memory of this thread for packed blocks.
     fn with_tiles<R>(work: impl FnOnce(&Tiles<Self>, &mut Scratch<Self>) -> R) -> R;
 }
@@ -156,6 +173,9 @@ macro_rules! real {
         impl Real for $element {
             fn of(x: f64) -> $element {
                 x as $element
+            }
+            fn is_finite(self) -> bool {
+                <$element>::is_finite(self)
             }
         }
         impl Tiled for $element {
@@ -235,8 +255,18 @@ impl<'a, T: Real> Product<'a, T> {
             right,
             result: c.as_mut_ptr(),
             result_row: columns,
+            epilogue: Steps::of(&[], a_at.rows, columns),
         };
         Product { placed: placed.turned(), operands: PhantomData }
+    }
+
+    /// The same with steps on the sums.
+    ///
+    /// # Panics
+    /// When there are too many, or an operand has another size.
+    pub fn then(mut self, steps: &[Step<'a, T>]) -> Product<'a, T> {
+        self.placed.epilogue = Steps::of(steps, self.placed.rows, self.placed.columns);
+        self
     }
 
     /// Computes it on this thread.
@@ -354,38 +384,43 @@ mod tests {
         }
     }
 
-    /// The tiles of all processors that this one is.
+    /// The tiles of all processors that this one is, with equal steps and with offsets.
     #[test]
     fn all_kinds_of_tiles_agree() {
         for tiles in tiles::all_singles() {
-            for (rows, columns) in (1..=tiles.rows).flat_map(|rows| [(rows, tiles.columns), (rows, tiles.columns - 3)])
+            for (rows, columns) in
+                (1..=tiles.rows).flat_map(|rows| [(rows, tiles.columns), (rows, tiles.columns - 3), (rows, 1)])
             {
                 let depth = 9;
                 let left: Vec<f32> = (0..rows * depth).map(|i| (i % 5) as f32).collect();
                 let right: Vec<f32> = (0..depth * tiles.columns).map(|i| (i % 3) as f32).collect();
-                let mut result = vec![1f32; rows * columns];
-                let tile = tiles::Tile {
-                    depth,
-                    left: left.as_ptr(),
-                    left_row: depth,
-                    left_step: 1,
-                    right: right.as_ptr(),
-                    right_step: tiles.columns,
-                    result: result.as_mut_ptr(),
-                    result_row: columns,
-                    columns,
-                    alpha: 2.0,
-                    beta: 3.0,
-                    one: 1.0,
-                };
-                // SAFETY: the vectors are as long as the tile says, and the processor has the
-                // tiles.
-                unsafe { (tiles.compute)(rows, &tile) };
-                for (at, &x) in result.iter().enumerate() {
-                    let sum: f32 = (0..depth)
-                        .map(|i| left[at / columns * depth + i] * right[i * tiles.columns + at % columns])
-                        .sum();
-                    assert_eq!(x, 2.0 * sum + 3.0);
+                let offsets: Vec<u32> = (0..depth).map(|i| ((i + 4) % depth * tiles.columns) as u32).collect();
+                for has_offsets in [false, true] {
+                    let mut result = vec![1f32; rows * columns];
+                    let tile = tiles::Tile {
+                        depth,
+                        left: left.as_ptr(),
+                        left_row: depth,
+                        left_step: 1,
+                        right: right.as_ptr(),
+                        right_step: tiles.columns,
+                        offsets: offsets.as_ptr(),
+                        result: result.as_mut_ptr(),
+                        result_row: columns,
+                        columns,
+                        alpha: 2.0,
+                        beta: 3.0,
+                        one: 1.0,
+                    };
+                    // SAFETY: the vectors are as long as the tile says, and the processor has the
+                    // tiles.
+                    unsafe { if has_offsets { (tiles.compute_at)(rows, &tile) } else { (tiles.compute)(rows, &tile) } };
+                    for (at, &x) in result.iter().enumerate() {
+                        let step = |i| if has_offsets { offsets[i] as usize } else { i * tiles.columns };
+                        let sum: f32 =
+                            (0..depth).map(|i| left[at / columns * depth + i] * right[step(i) + at % columns]).sum();
+                        assert_eq!(x, 2.0 * sum + 3.0);
+                    }
                 }
             }
         }

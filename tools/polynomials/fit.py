@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""The polynomials of src/codegen/prelude.c: interpolation at Chebyshev's points in 240 bits, which is within a factor of
-two of the best, then each coefficient rounded. Needs mpmath. Prints the name, the binary logarithm of the largest error,
-and the coefficients, lowest first.
+"""The polynomials of src/codegen/prelude.c and src/tensor/gemm/element_functions.rs: interpolation at
+Chebyshev's points in 240 bits, which is within a factor of two of the best, then each coefficient
+rounded. Needs mpmath. Prints the name, the binary logarithm of the largest error, and the
+coefficients, lowest first.
 """
 
 from mpmath import *
@@ -54,6 +55,7 @@ ROWS = [
     ("erf_tailf", ERF, (0, mpf("0.86")), 8, 24),
     ("erf_tail", ERF, (0, mpf("1.01")), 14, 53),
     ("erfc_logf", lambda x: log(erfc(x)), (mpf("0.9"), mpf(4)), 11, 24),
+    ("erfc_tailf", erfc_tail, (mpf("-3.2") / mpf("4.8"), mpf("6.5") / mpf("14.5")), 10, 24),
     ("erfc_tail", erfc_tail, (mpf("-3.2") / mpf("4.8"), mpf(24) / 32), 24, 53),
     ("lgamma_tail", lgamma_tail, (mpf("-0.8"), mpf("0.8")), 28, 53),
 ]

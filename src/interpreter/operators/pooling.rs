@@ -1,17 +1,17 @@
 //! Pooling.
 
-use super::elements::{check, like};
+use super::elements::{check, like, placed};
 use super::spatial::{Axis, Window, check_image, parameter, resized, sizes, volume, window};
 use crate::interpreter::call::{Answer, Call, Row, one, several};
 use crate::interpreter::stop::Stop;
-use crate::tensor::buffer::Wide;
+use crate::tensor::buffer::{Typed, Wide};
 use crate::tensor::{DType, Tensor, layout};
 
 /// The kernel table.
 pub(crate) const ROWS: &[Row] = &[
-    ("aten::max_pool1d", |call| one(max_pool(call, 1)?.0)),
-    ("aten::max_pool2d", |call| one(max_pool(call, 2)?.0)),
-    ("aten::max_pool3d", |call| one(max_pool(call, 3)?.0)),
+    ("aten::max_pool1d", |call| max_values(call, 1)),
+    ("aten::max_pool2d", |call| max_values(call, 2)),
+    ("aten::max_pool3d", |call| max_values(call, 3)),
     ("aten::max_pool1d_with_indices", |call| both(max_pool(call, 1)?)),
     ("aten::max_pool2d_with_indices", |call| both(max_pool(call, 2)?)),
     ("aten::max_pool3d_with_indices", |call| both(max_pool(call, 3)?)),
@@ -50,6 +50,13 @@ struct Span {
     end: i64,
     step: i64,
     padded: i64,
+}
+
+impl Span {
+    /// The elements of the image.
+    fn elements(&self) -> impl Iterator<Item = usize> + use<> {
+        (self.first as usize..self.end.max(self.first) as usize).step_by(self.step.max(1) as usize)
+    }
 }
 
 /// The spans of all positions in all dimensions.
@@ -99,6 +106,12 @@ fn spans(window: &Window) -> Spans {
         };
         (0..axis.output).map(span).collect()
     })
+}
+
+/// The spans of each position.
+fn places(spans: &Spans) -> impl Iterator<Item = (&Span, &Span, &Span)> {
+    let [depth, height, width] = spans;
+    depth.iter().flat_map(move |d| height.iter().flat_map(move |h| width.iter().map(move |w| (d, h, w))))
 }
 
 /// Calls `f(position, elements under it, their number with padding)` for all positions in one
@@ -172,6 +185,54 @@ fn max_pool(call: &Call, n: usize) -> Result<(Tensor, Tensor), Stop> {
     pooled(call, &x, &spans(&geometry(call, &x, n)?), n)
 }
 
+/// The largest elements alone.
+fn max_values(call: &Call, n: usize) -> Answer {
+    let x = call.tensor("self")?;
+    let whole = x.contiguous();
+    let memory = whole.storage().read();
+    let Some(all) = f32::slice(&memory).filter(|_| x.dtype() == DType::Float) else {
+        return one(max_pool(call, n)?.0);
+    };
+    check_image("max_pool", &x, n)?;
+    let (spans, input) = (spans(&geometry(call, &x, n)?), image_size(&x, n));
+    let shape = resized(&x, spans[3 - n..].iter().map(|spans| spans.len() as i64), n);
+    layout::checked(&shape)?;
+    let elements = &all[whole.offset()..][..whole.numel()];
+    let mut values = Vec::with_capacity(layout::numel(&shape));
+    for image in elements.chunks_exact(volume_of(&x, n).max(1)) {
+        largest_singles(image, &spans, input, &mut values);
+    }
+    one(placed(Tensor::from_elements(values, &shape), &x))
+}
+
+/// The larger one; NaN wins, and the first of two equal ones.
+fn larger(best: f32, x: f32) -> f32 {
+    if x > best || x.is_nan() { x } else { best }
+}
+
+/// The largest element under each position of an image: first of all lines under a line of
+/// positions, then along the line.
+fn largest_singles(image: &[f32], spans: &Spans, input: [i64; 3], values: &mut Vec<f32>) {
+    let width = input[2] as usize;
+    let mut line = vec![image[0]; width];
+    for (d, h) in spans[0].iter().flat_map(|d| spans[1].iter().map(move |h| (d, h))) {
+        // A window that is in the padding entirely has the first element.
+        line.fill(image[0]);
+        let lines = d.elements().flat_map(|z| h.elements().map(move |y| (z * input[1] as usize + y) * width));
+        for (i, from) in lines.enumerate() {
+            let other = &image[from..from + width];
+            match i {
+                0 => line.copy_from_slice(other),
+                _ => line.iter_mut().zip(other).for_each(|(best, &x)| *best = larger(*best, x)),
+            }
+        }
+        for w in &spans[2] {
+            let under = w.elements().map(|x| line[x]);
+            values.push(under.reduce(larger).unwrap_or(image[0]));
+        }
+    }
+}
+
 /// The divisor of the sum under a position.
 fn divisor(call: &Call) -> Result<impl Fn(usize, f64) -> f64 + use<>, Stop> {
     let (padding, given) = (call.bool("count_include_pad")?, call.opt_int("divisor_override")?);
@@ -190,9 +251,16 @@ fn averaged(call: &Call, x: &Tensor, spans: &Spans, n: usize, by: impl Fn(usize,
     let size = input.iter().product::<i64>() as usize;
     let mut means = Vec::new();
     for image in elements.chunks_exact(size.max(1)) {
-        each_position(spans, input, |_, under, padded| {
-            means.push(under.iter().map(|&i| image[i]).sum::<f64>() / by(under.len(), padded));
-        });
+        for (d, h, w) in places(spans) {
+            let (mut sum, mut count) = (-0.0, 0);
+            for from in d.elements().flat_map(|z| h.elements().map(move |y| z * input[1] as usize + y)) {
+                for x in w.elements() {
+                    sum += image[from * input[2] as usize + x];
+                    count += 1;
+                }
+            }
+            means.push(sum / by(count, (d.padded * h.padded * w.padded) as f64));
+        }
     }
     one(like(call, &means, x.dtype(), &shape, x))
 }

@@ -7,6 +7,7 @@
 //! same sum whoever computes it: results do not depend on the number of threads.
 #![allow(unsafe_code, reason = "factors are read and the result is written through pointers")]
 
+use super::epilogue::{self, Sums};
 use super::packing::{Lines, Packable, pack};
 use super::tiles::{Dots, Tile, Tiles};
 use std::ops::Range;
@@ -15,7 +16,7 @@ use std::ops::Range;
 /// 32 KiB.
 const DEEPEST: usize = 256;
 /// Rows of a block of the left factor, a multiple of the rows of any tile.
-const MOST_ROWS: usize = 120;
+pub(super) const MOST_ROWS: usize = 120;
 /// Columns of a block of the right factor, a multiple of the columns of any tile.
 const MOST_COLUMNS: usize = 2048;
 /// The number of rows up to which rows of the right factor are read where they are: packing them
@@ -59,6 +60,8 @@ pub(super) struct Product<T> {
     pub result: *mut T,
     /// The distance between rows of the result; its columns are contiguous.
     pub result_row: usize,
+    /// What is done to sums.
+    pub epilogue: epilogue::Steps<T>,
 }
 
 /// Memory for packed blocks.
@@ -66,6 +69,15 @@ pub(super) struct Product<T> {
 pub(super) struct Scratch<T> {
     left: Vec<T>,
     right: Vec<T>,
+    /// For callers; taken while one uses it.
+    pub other: Vec<T>,
+}
+
+impl<T: Packable> Scratch<T> {
+    /// Memory for at least so many elements, twice.
+    pub(super) fn both(&mut self, left: usize, right: usize) -> (*mut T, *mut T) {
+        (at_least(&mut self.left, left), at_least(&mut self.right, right))
+    }
 }
 
 /// Memory for at least some elements. Its contents are whatever was there.
@@ -116,6 +128,7 @@ impl<T: Packable + PartialEq> Product<T> {
                 left: Place { first: right.first, row: right.column, column: right.row },
                 right: Right::Strided(Place { first: self.left.first, row: self.left.column, column: self.left.row }),
                 result_row: self.rows,
+                epilogue: self.epilogue.turned(),
                 ..self
             },
             _ => self,
@@ -153,11 +166,30 @@ impl<T: Packable + PartialEq> Product<T> {
         unsafe {
             match self.right {
                 Right::Strided(right) if right.row == 1 && self.left.column == 1 && self.rows <= ROWS_OF_DOTS => {
-                    self.dots(right, rows, columns, tiles);
+                    self.dots(right, rows.clone(), columns.clone(), tiles);
+                    self.finish(rows, columns, tiles);
                 }
                 _ => Blocks::new(self, tiles, scratch).compute(rows, columns),
             }
         }
+    }
+
+    /// Does the steps of the epilogue.
+    ///
+    /// # Safety
+    /// See `compute`; the sums of these rows and columns are complete.
+    unsafe fn finish(&self, rows: Range<usize>, columns: Range<usize>, tiles: &Tiles<T>) {
+        let at = Sums {
+            first: self.result.wrapping_add(rows.start * self.result_row + columns.start),
+            pitch: self.result_row,
+            rows: rows.len(),
+            columns: columns.len(),
+            row: rows.start,
+            column: columns.start,
+            result_row: self.result_row,
+        };
+        // SAFETY: the caller's contract; operands of steps have the size of the result.
+        self.epilogue.iter().for_each(|step| unsafe { (tiles.finish)(step, &at) });
     }
 
     /// Row by row, as dot products with contiguous columns.
@@ -274,6 +306,7 @@ impl<'a, T: Packable + PartialEq> Blocks<'a, T> {
                         left_step: left.column,
                         right,
                         right_step,
+                        offsets: std::ptr::null(),
                         result: of.result.add(row * of.result_row + column),
                         result_row: of.result_row,
                         columns: count,
@@ -282,6 +315,9 @@ impl<'a, T: Packable + PartialEq> Blocks<'a, T> {
                         one: of.one,
                     };
                     (tiles.compute)(tiles.rows.min(rows.end - row), &tile);
+                }
+                if steps.from + steps.deep == of.depth {
+                    of.finish(rows.clone(), column..column + count, tiles);
                 }
             }
         }

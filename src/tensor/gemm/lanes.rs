@@ -27,12 +27,18 @@ pub(super) trait Lanes: Copy {
     /// # Safety
     /// See `splat`.
     unsafe fn times(self, other: Self) -> Self;
+    /// The elements that are larger than those of another vector, and the other ones elsewhere,
+    /// where one of the two is NaN or both are 0, too.
+    ///
+    /// # Safety
+    /// See `splat`.
+    unsafe fn or_larger(self, other: Self) -> Self;
 }
 
 /// Vectors whose operations are intrinsics.
 #[cfg(target_arch = "x86_64")]
 macro_rules! intrinsics {
-    ($($vector:ident of $width:literal $element:ty: $splat:ident $load:ident $store:ident $fma:ident $add:ident $mul:ident;)*) => {$(
+    ($($vector:ident of $width:literal $element:ty: $splat:ident $load:ident $store:ident $fma:ident $add:ident $mul:ident $max:ident;)*) => {$(
         impl Lanes for core::arch::x86_64::$vector {
             type Element = $element;
             const WIDTH: usize = $width;
@@ -66,13 +72,20 @@ macro_rules! intrinsics {
                 // SAFETY: see above.
                 unsafe { core::arch::x86_64::$mul(self, other) }
             }
+            #[inline(always)]
+            unsafe fn or_larger(self, other: Self) -> Self {
+                // SAFETY: see above.
+                unsafe { core::arch::x86_64::$max(self, other) }
+            }
         }
     )*};
 }
 #[cfg(target_arch = "x86_64")]
 intrinsics! {
-    __m256 of 8 f32: _mm256_set1_ps _mm256_loadu_ps _mm256_storeu_ps _mm256_fmadd_ps _mm256_add_ps _mm256_mul_ps;
-    __m256d of 4 f64: _mm256_set1_pd _mm256_loadu_pd _mm256_storeu_pd _mm256_fmadd_pd _mm256_add_pd _mm256_mul_pd;
+    __m256 of 8 f32: _mm256_set1_ps _mm256_loadu_ps _mm256_storeu_ps _mm256_fmadd_ps _mm256_add_ps _mm256_mul_ps _mm256_max_ps;
+    __m256d of 4 f64: _mm256_set1_pd _mm256_loadu_pd _mm256_storeu_pd _mm256_fmadd_pd _mm256_add_pd _mm256_mul_pd _mm256_max_pd;
+    __m512 of 16 f32: _mm512_set1_ps _mm512_loadu_ps _mm512_storeu_ps _mm512_fmadd_ps _mm512_add_ps _mm512_mul_ps _mm512_max_ps;
+    __m512d of 8 f64: _mm512_set1_pd _mm512_loadu_pd _mm512_storeu_pd _mm512_fmadd_pd _mm512_add_pd _mm512_mul_pd _mm512_max_pd;
 }
 
 /// Arrays, which the compiler turns into vectors of 16 bytes; products are rounded.
@@ -116,7 +129,14 @@ macro_rules! arrays {
                 }
                 self
             }
+            #[inline(always)]
+            unsafe fn or_larger(self, mut other: Self) -> Self {
+                for i in 0..$width {
+                    other[i] = if self[i] > other[i] { self[i] } else { other[i] };
+                }
+                other
+            }
         }
     )*};
 }
-arrays! { 4 f32; 2 f64; }
+arrays! { 4 f32; 2 f64; 1 f32; 1 f64; }

@@ -2,14 +2,19 @@
 //!
 //! A tile has few rows and two vectors of columns. In each step along the depth it loads two
 //! vectors of the right factor and multiplies them by one element of each row of the left one: with
-//! AVX2, 12 fused multiplications and additions for 8 loads. The number of rows is the largest for
-//! which sums, vectors and one element fit the 16 registers. A tile of one or two
-//! rows has too few sums to hide the latency of an addition (4 cycles, 2 in each), so the depth is
-//! divided between several sums of the same element.
+//! AVX2, 12 fused multiplications and additions for 8 loads, with AVX-512 24 for 14. The number of
+//! rows is about the largest for which sums, vectors and one element fit the 16 or 32 registers. A
+//! tile of few rows has too few sums to hide the latency of an addition (4 cycles, 2 in each), so
+//! the depth is divided between several sums of the same element.
+//!
+//! The steps of the right factor are either equally far apart or where a list of offsets says: the
+//! elements under a sliding window need not be copied.
 #![allow(unsafe_code, reason = "tiles are read and written through pointers")]
 #![allow(clippy::needless_range_loop, reason = "indices name registers, as loops are unrolled")]
 
+use super::epilogue::{self, Placed, Sums};
 use super::lanes::Lanes;
+use super::taps::{self, TOGETHER as POSITIONS, Taps};
 use std::sync::OnceLock;
 
 /// Where the operands of a tile are.
@@ -24,6 +29,8 @@ pub(super) struct Tile<T> {
     /// steps of the depth.
     pub right: *const T,
     pub right_step: usize,
+    /// The offsets of all steps from `right`, for tiles that read them, which ignore `right_step`.
+    pub offsets: *const u32,
     pub result: *mut T,
     pub result_row: usize,
     /// The columns of the result, at most as many as tiles have.
@@ -60,29 +67,44 @@ pub(super) struct Tiles<T> {
     /// tile describes can be read, those of the result written, and the latter are no part of
     /// factors.
     pub compute: unsafe fn(usize, &Tile<T>),
+    /// The same with the steps of the right factor where offsets say.
+    pub compute_at: unsafe fn(usize, &Tile<T>),
+    /// One row of `wide` vectors, or of a half of these, by offsets.
+    pub row_at: unsafe fn(usize, &Tile<T>),
+    /// The vectors of a tile of one row: four sums of each fit the registers.
+    pub wide: usize,
     /// Computes dot products, under the same contract.
     pub dots: unsafe fn(&Dots<T>),
+    /// [`taps::taps`] at several positions or one, of some vectors, or of one element if
+    /// there are none.
+    pub taps: unsafe fn(bool, usize, &Taps<'_, T>),
+    /// [`epilogue::finish`] with the vectors of the processor.
+    pub finish: unsafe fn(&Placed<T>, &Sums<T>),
 }
 
-/// `R` rows of `V` vectors, with `S` sums for each element.
+/// `R` rows of `V` vectors, with `S` sums for each element; `AT` if offsets say where steps are.
 #[inline(always)]
-unsafe fn tile<L: Lanes, const R: usize, const V: usize, const S: usize>(t: &Tile<L::Element>) {
+unsafe fn tile<L: Lanes, const R: usize, const V: usize, const S: usize, const AT: bool>(t: &Tile<L::Element>) {
     // SAFETY: the contract of `Tiles::compute`; steps go no further than the depth.
     unsafe {
         let zero = L::splat(L::Element::default());
         let mut sums = [[[zero; V]; R]; S];
-        let (mut left, mut right) = (t.left, t.right);
-        for _ in 0..t.depth / S {
-            for sum in &mut sums {
-                add_step::<L, R, V>(sum, left, t.left_row, right);
+        let (mut left, mut step) = (t.left, 0);
+        let right = |step: usize| match AT {
+            true => t.right.wrapping_add(*t.offsets.add(step) as usize),
+            false => t.right.wrapping_add(step * t.right_step),
+        };
+        while step + S <= t.depth {
+            for s in 0..S {
+                add_step::<L, R, V>(&mut sums[s], left, t.left_row, right(step + s));
                 left = left.wrapping_add(t.left_step);
-                right = right.wrapping_add(t.right_step);
             }
+            step += S;
         }
-        for _ in 0..t.depth % S {
-            add_step::<L, R, V>(&mut sums[0], left, t.left_row, right);
+        while step < t.depth {
+            add_step::<L, R, V>(&mut sums[0], left, t.left_row, right(step));
             left = left.wrapping_add(t.left_step);
-            right = right.wrapping_add(t.right_step);
+            step += 1;
         }
         let mut total = sums[0];
         for sum in &sums[1..] {
@@ -233,18 +255,42 @@ unsafe fn some_dots<L: Lanes<Element: Arithmetic>, const N: usize>(d: &Dots<L::E
 }
 
 /// Functions for a kind of processor: the features that it has, and the rows of a tile, each with
-/// its number of sums.
+/// its number of sums. Columns that fit one vector take one.
 macro_rules! kinds {
-    ($($(#[$cfg:meta])? $name:ident $([$features:literal])?: $lanes:ty, $most:literal rows $(, $rows:literal by $sums:literal)*;)*) => {$(
+    ($($(#[$cfg:meta])? $name:ident $([$features:literal])?: $lanes:ty, $wide:literal wide, $most:literal rows $(, $rows:literal by $sums:literal)*;)*) => {$(
         $(#[$cfg])?
         pub(super) fn $name() -> Tiles<<$lanes as Lanes>::Element> {
             $(#[target_feature(enable = $features)])?
             unsafe fn compute(rows: usize, t: &Tile<<$lanes as Lanes>::Element>) {
                 // SAFETY: the contract of `Tiles::compute`.
                 unsafe {
-                    match rows {
-                        $($rows => tile::<$lanes, $rows, 2, $sums>(t),)*
-                        _ => tile::<$lanes, $most, 2, 1>(t),
+                    match (rows, t.columns <= <$lanes as Lanes>::WIDTH) {
+                        $(($rows, false) => tile::<$lanes, $rows, 2, $sums, false>(t),)*
+                        (_, false) => tile::<$lanes, $most, 2, 1, false>(t),
+                        $(($rows, true) => tile::<$lanes, $rows, 1, $sums, false>(t),)*
+                        (_, true) => tile::<$lanes, $most, 1, 1, false>(t),
+                    }
+                }
+            }
+            $(#[target_feature(enable = $features)])?
+            unsafe fn compute_at(rows: usize, t: &Tile<<$lanes as Lanes>::Element>) {
+                // SAFETY: the contract of `Tiles::compute`.
+                unsafe {
+                    match (rows, t.columns <= <$lanes as Lanes>::WIDTH) {
+                        $(($rows, false) => tile::<$lanes, $rows, 2, $sums, true>(t),)*
+                        (_, false) => tile::<$lanes, $most, 2, 1, true>(t),
+                        $(($rows, true) => tile::<$lanes, $rows, 1, $sums, true>(t),)*
+                        (_, true) => tile::<$lanes, $most, 1, 1, true>(t),
+                    }
+                }
+            }
+            $(#[target_feature(enable = $features)])?
+            unsafe fn row_at(vectors: usize, t: &Tile<<$lanes as Lanes>::Element>) {
+                // SAFETY: the contract of `Tiles::compute`.
+                unsafe {
+                    match vectors {
+                        $wide => tile::<$lanes, 1, $wide, 4, true>(t),
+                        _ => tile::<$lanes, 1, { $wide / 2 }, 4, true>(t),
                     }
                 }
             }
@@ -253,31 +299,59 @@ macro_rules! kinds {
                 // SAFETY: the contract of `Tiles::dots`.
                 unsafe { dots::<$lanes>(d) }
             }
-            Tiles { rows: $most, columns: 2 * <$lanes as Lanes>::WIDTH, compute, dots: every }
+            $(#[target_feature(enable = $features)])?
+            unsafe fn taps(together: bool, vectors: usize, t: &Taps<'_, <$lanes as Lanes>::Element>) {
+                // SAFETY: the contract of `taps::taps`.
+                unsafe {
+                    match (together, vectors) {
+                        (true, 2) => taps::taps::<$lanes, POSITIONS, 2>(t),
+                        (true, 1) => taps::taps::<$lanes, POSITIONS, 1>(t),
+                        (true, _) => taps::taps::<[<$lanes as Lanes>::Element; 1], POSITIONS, 1>(t),
+                        (false, 2) => taps::taps::<$lanes, 1, 2>(t),
+                        (false, 1) => taps::taps::<$lanes, 1, 1>(t),
+                        (false, _) => taps::taps::<[<$lanes as Lanes>::Element; 1], 1, 1>(t),
+                    }
+                }
+            }
+            $(#[target_feature(enable = $features)])?
+            unsafe fn end(step: &Placed<<$lanes as Lanes>::Element>, at: &Sums<<$lanes as Lanes>::Element>) {
+                // SAFETY: the contract of `finish`.
+                unsafe { epilogue::finish::<$lanes, [<$lanes as Lanes>::Element; 1]>(step, at) }
+            }
+            let (rows, columns) = ($most, 2 * <$lanes as Lanes>::WIDTH);
+            Tiles { rows, columns, compute, compute_at, row_at, wide: $wide, dots: every, taps, finish: end }
         }
     )*};
 }
 #[cfg(target_arch = "x86_64")]
-use core::arch::x86_64::{__m256, __m256d};
+use core::arch::x86_64::{__m256, __m256d, __m512, __m512d};
 kinds! {
-    plain_f32: [f32; 4], 4 rows, 1 by 4, 2 by 2, 3 by 1;
-    plain_f64: [f64; 2], 4 rows, 1 by 4, 2 by 2, 3 by 1;
+    plain_f32: [f32; 4], 2 wide, 4 rows, 1 by 4, 2 by 2, 3 by 1;
+    plain_f64: [f64; 2], 2 wide, 4 rows, 1 by 4, 2 by 2, 3 by 1;
     #[cfg(target_arch = "x86_64")]
-    avx2_f32 ["avx2,fma"]: __m256, 6 rows, 1 by 4, 2 by 2, 3 by 1, 4 by 1, 5 by 1;
+    avx2_f32 ["avx2,fma"]: __m256, 2 wide, 6 rows, 1 by 4, 2 by 2, 3 by 1, 4 by 1, 5 by 1;
     #[cfg(target_arch = "x86_64")]
-    avx2_f64 ["avx2,fma"]: __m256d, 6 rows, 1 by 4, 2 by 2, 3 by 1, 4 by 1, 5 by 1;
+    avx2_f64 ["avx2,fma"]: __m256d, 2 wide, 6 rows, 1 by 4, 2 by 2, 3 by 1, 4 by 1, 5 by 1;
+    #[cfg(target_arch = "x86_64")]
+    avx512_f32 ["avx512f,avx2,fma"]: __m512, 4 wide, 12 rows, 1 by 4, 2 by 2, 3 by 2, 4 by 1, 5 by 1, 6 by 1, 7 by 1, 8 by 1, 9 by 1, 10 by 1, 11 by 1;
+    #[cfg(target_arch = "x86_64")]
+    avx512_f64 ["avx512f,avx2,fma"]: __m512d, 4 wide, 12 rows, 1 by 4, 2 by 2, 3 by 2, 4 by 1, 5 by 1, 6 by 1, 7 by 1, 8 by 1, 9 by 1, 10 by 1, 11 by 1;
 }
 
 /// The tiles of this processor for an element type.
 macro_rules! of_this_processor {
-    ($name:ident $element:ty: $plain:ident $avx2:ident) => {
+    ($name:ident $element:ty: $plain:ident $avx2:ident $avx512:ident) => {
         /// The tiles of this processor.
         pub(super) fn $name() -> &'static Tiles<$element> {
             static KNOWN: OnceLock<Tiles<$element>> = OnceLock::new();
             KNOWN.get_or_init(|| {
                 #[cfg(target_arch = "x86_64")]
                 {
-                    if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+                    let has_avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
+                    if has_avx2 && is_x86_feature_detected!("avx512f") {
+                        return $avx512();
+                    }
+                    if has_avx2 {
                         return $avx2();
                     }
                 }
@@ -286,8 +360,8 @@ macro_rules! of_this_processor {
         }
     };
 }
-of_this_processor! { singles f32: plain_f32 avx2_f32 }
-of_this_processor! { doubles f64: plain_f64 avx2_f64 }
+of_this_processor! { singles f32: plain_f32 avx2_f32 avx512_f32 }
+of_this_processor! { doubles f64: plain_f64 avx2_f64 avx512_f64 }
 
 /// All tiles for floats that this processor can compute.
 #[cfg(test)]
@@ -297,6 +371,9 @@ pub(super) fn all_singles() -> Vec<Tiles<f32>> {
     {
         if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
             all.push(avx2_f32());
+            if is_x86_feature_detected!("avx512f") {
+                all.push(avx512_f32());
+            }
         }
     }
     all

@@ -63,6 +63,9 @@
 //! `jitopt-bench products [SHAPE] [--python=python3]` measures matrix products; see
 //! [`product_speed`].
 //!
+//! `jitopt-bench convolutions [SHAPE] [--python=python3]` measures convolutions; see
+//! [`convolution_speed`].
+//!
 //! `jitopt-bench generate SHAPE NODES DIALECT [-o FILE]` writes one of the programs and prints its
 //! number of nodes.
 //!
@@ -73,6 +76,7 @@
 
 mod accuracy;
 mod contender;
+mod convolution_speed;
 mod dialect;
 mod eager;
 mod kernel_speed;
@@ -128,6 +132,8 @@ enum Action {
     Kernels(Kernels),
     /// Measure matrix products
     Products(Products),
+    /// Measure convolutions
+    Convolutions(Products),
     /// Write one generated program and print its number of nodes
     Generate(Generate),
 }
@@ -245,10 +251,10 @@ struct Kernels {
 
 #[derive(Args)]
 struct Products {
-    /// Products whose names contain this text [default: all]
+    /// Rows whose names contain this text [default: all]
     #[arg(default_value = "")]
     shape: String,
-    /// Number of rounds per product
+    /// Number of rounds per row
     #[arg(long, default_value_t = 9)]
     runs: usize,
     /// A Python with PyTorch and NumPy to compare with
@@ -278,6 +284,7 @@ fn main() -> ExitCode {
         Action::Accuracy(options) => exactness(&options),
         Action::Kernels(options) => kernels(&options).map(|()| true),
         Action::Products(options) => products(&options).map(|()| true),
+        Action::Convolutions(options) => convolutions(&options).map(|()| true),
         Action::Generate(options) => generate(&options).map(|()| true),
     };
     match result {
@@ -373,6 +380,13 @@ fn kernels(options: &Kernels) -> Result<()> {
 /// Prints the speed of matrix products.
 fn products(options: &Products) -> Result<()> {
     let table = product_speed::measure(options.python.as_deref(), &options.shape, options.runs.max(1))?;
+    io::stdout().write_all(table.as_bytes())?;
+    Ok(())
+}
+
+/// Prints the speed of convolutions.
+fn convolutions(options: &Products) -> Result<()> {
+    let table = convolution_speed::measure(options.python.as_deref(), &options.shape, options.runs.max(1))?;
     io::stdout().write_all(table.as_bytes())?;
     Ok(())
 }

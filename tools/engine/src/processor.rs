@@ -161,7 +161,7 @@ pub(crate) fn tell_of_groups(backend: Option<&CpuBackend>, workspace: &mut Works
     let Some(backend) = backend else { return };
     backend.remarks().iter().for_each(|remark| workspace.warn(remark));
     let counts = backend.counts();
-    if counts.launched + counts.products + counts.fallen_back == 0 {
+    if counts.launched + counts.products + counts.convolutions + counts.fallen_back == 0 {
         workspace.warn(no_kernel(backend));
     }
 }
@@ -185,8 +185,13 @@ pub fn tell_of_counts(
             ("units-compiled", counts.units),
             ("plans-made", counts.planned),
         ];
-        let products = (counts.products > 0).then_some(("library-products", counts.products));
-        let traffic = backend.traffic().map_or(Vec::from_iter(products), |traffic| {
+        let libraries = [
+            ("library-products", counts.products),
+            ("library-convolutions", counts.convolutions),
+            ("library-epilogues", counts.epilogues),
+        ];
+        let called = libraries.into_iter().filter(|&(_, n)| n > 0);
+        let traffic = backend.traffic().map_or(called.collect(), |traffic| {
             vec![
                 ("library-products", counts.products),
                 ("copies-to-device", traffic.copied_to),
@@ -242,6 +247,9 @@ pub fn note_of_launches(backend: &CpuBackend, workspace: &mut Workspace<'_>) {
     let n = counts.launched;
     match n {
         0 if counts.products > 0 => workspace.note(format!("products were computed {} times", counts.products)),
+        0 if counts.convolutions > 0 => {
+            workspace.note(format!("convolutions were computed {} times", counts.convolutions));
+        }
         0 => workspace.warn(no_kernel(backend)),
         1 => workspace.note("one kernel was launched"),
         _ => workspace.note(format!("kernels were launched {n} times")),

@@ -800,6 +800,8 @@ fn check(seed: u64, graph: &Graph, group: &Group, backend: &Rc<CpuBackend>) -> C
     let counts = Counts {
         launched: after.launched - before.launched,
         products: after.products - before.products,
+        convolutions: after.convolutions - before.convolutions,
+        epilogues: after.epilogues - before.epilogues,
         fallen_back: after.fallen_back - before.fallen_back,
         divided: after.divided - before.divided,
         compiled: after.compiled - before.compiled,

@@ -1,0 +1,77 @@
+//! What a product or a convolution may compute along with its sums: functions of an element, and
+//! the sum with a tensor that is as large.
+
+use crate::ir::{Attribute, Graph, Node, Value};
+use crate::tensor::DType;
+use crate::tensor::gemm::Function;
+use crate::types::{Dim, TensorType, Type};
+
+/// The function of an operator, given the constants among its operands after the first.
+type Made = fn(&[&Attribute]) -> Option<Function>;
+
+/// The operators.
+const FUNCTIONS: [(&str, Made); 9] = [
+    ("aten::relu", |_| Some(Function::Relu)),
+    ("aten::relu6", |_| Some(Function::Clamp(0.0, 6.0))),
+    ("aten::hardtanh", |of| match of {
+        [low, high] => Some(Function::Clamp(number(low)?, number(high)?)),
+        _ => None,
+    }),
+    ("aten::leaky_relu", |of| match of {
+        [slope] => number(slope).map(Function::LeakyRelu),
+        _ => None,
+    }),
+    ("aten::hardswish", |_| Some(Function::Hardswish)),
+    ("aten::hardsigmoid", |_| Some(Function::Hardsigmoid)),
+    ("aten::sigmoid", |_| Some(Function::Sigmoid)),
+    ("aten::silu", |_| Some(Function::Silu)),
+    ("aten::gelu", |of| match of {
+        [] => Some(Function::Gelu),
+        [Attribute::Str(how)] if **how == *b"none" => Some(Function::Gelu),
+        [Attribute::Str(how)] if **how == *b"tanh" => Some(Function::GeluTanh),
+        _ => None,
+    }),
+];
+
+fn number(value: &Attribute) -> Option<f64> {
+    match value {
+        Attribute::Int(n) => Some(*n as f64),
+        Attribute::Float(x) => Some(x.value),
+        _ => None,
+    }
+}
+
+/// The function of its first operand that a node is, if its other operands are constants.
+pub fn function(graph: &Graph, node: Node) -> Option<Function> {
+    let kind = graph.kind(node).as_str();
+    let (_, made) = FUNCTIONS.iter().find(|row| row.0 == kind)?;
+    let constants: Option<Vec<&Attribute>> = graph.inputs(node).skip(1).map(|value| graph.constant(value)?).collect();
+    made(&constants?)
+}
+
+/// The other operand of a sum with a value.
+pub fn addend(graph: &Graph, node: Node, last: Value) -> Option<Value> {
+    let operands: Vec<Value> = graph.inputs(node).collect();
+    let &[a, b, alpha] = &operands[..] else { return None };
+    let is_sum = graph.kind(node).as_str() == "aten::add" && graph.constant_int(alpha) == Some(1) && a != b;
+    is_sum.then_some(if a == last { b } else { a })
+}
+
+/// Whether an epilogue may compute a node that reads the last value so far. Sizes that types do not
+/// show are compared in a run.
+pub fn may_follow(graph: &Graph, node: Node, last: Value) -> bool {
+    if function(graph, node).is_some() {
+        return graph.input(node, 0) == last;
+    }
+    let other = addend(graph, node, last).and_then(|other| graph.ty(other).as_tensor());
+    other.is_some_and(|other| may_be_as_large(other, graph.ty(last)))
+}
+
+/// Whether types allow for the same sizes and elements.
+fn may_be_as_large(other: &TensorType, last: Type) -> bool {
+    let Some(last) = last.as_tensor() else { return false };
+    let is_float = other.dtype.is_none_or(|dtype| dtype == DType::Float);
+    let fits = |(a, b): (&Dim, &Dim)| !matches!((a, b), (Dim::Known(a), Dim::Known(b)) if a != b);
+    let sizes = other.sizes.as_ref().zip(last.sizes.as_ref());
+    is_float && sizes.is_none_or(|(a, b)| a.len() == b.len() && a.iter().zip(b.iter()).all(fits))
+}
