@@ -21,7 +21,7 @@ use std::io::Write;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 /// Whether this is a copy of the tree with the mutants inserted; `cargo xtask mutants` changes it.
-pub(crate) const INSERTED: bool = false;
+pub const INSERTED: bool = false;
 
 /// One wrong expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -70,7 +70,7 @@ fn report(site: &'static str) {
 
 /// The kind of the mutant that is active at a site, on this thread.
 #[inline]
-pub(crate) fn at(site: &'static str) -> Option<&'static str> {
+pub fn at(site: &'static str) -> Option<&'static str> {
     report(site);
     if RECORDS.get() {
         REACHED.with_borrow_mut(|reached| reached.insert(site));
@@ -80,12 +80,12 @@ pub(crate) fn at(site: &'static str) -> Option<&'static str> {
 
 /// Whether a mutant is active.
 #[inline]
-pub(crate) fn is(site: &'static str, kind: &str) -> bool {
+pub fn is(site: &'static str, kind: &str) -> bool {
     at(site) == Some(kind)
 }
 
 /// Runs a function with a mutant, or with none; the previously active one is restored afterwards.
-pub(crate) fn with<R>(mutant: Option<Mutant>, run: impl FnOnce() -> R) -> R {
+pub fn with<R>(mutant: Option<Mutant>, run: impl FnOnce() -> R) -> R {
     struct Restore(Option<Mutant>);
     impl Drop for Restore {
         fn drop(&mut self) {
@@ -97,7 +97,7 @@ pub(crate) fn with<R>(mutant: Option<Mutant>, run: impl FnOnce() -> R) -> R {
 }
 
 /// The sites that are reached during a call.
-pub(crate) fn reached_by(run: impl FnOnce()) -> BTreeSet<&'static str> {
+pub fn reached_by(run: impl FnOnce()) -> BTreeSet<&'static str> {
     RECORDS.set(true);
     run();
     RECORDS.set(false);

@@ -247,7 +247,7 @@ fn printed_tensor(text: &str, kind: &TypeKind, env: &Environment) -> Option<IVal
     let numbers = printed_numbers(body)?;
     (numbers.len() == numel(&shape)).then(|| {
         let tensor = Tensor::of(&numbers, dtype, &shape, env.precision);
-        IValue::Tensor(if crate::tensor::promotion::stands_for_number(dtype) { tensor.as_number() } else { tensor })
+        IValue::Tensor(if crate::tensor::promotion::stands_for_number(dtype) { tensor.into_number() } else { tensor })
     })
 }
 

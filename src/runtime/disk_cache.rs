@@ -258,6 +258,6 @@ mod tests {
         restrict(&library, 0o600).expect("it is ours");
         assert!(cache.library("source", "compiler").is_some());
         restrict(&folder.0.join("kept"), 0o777).expect("it is ours");
-        assert!(!DiskCache::new(Some(&folder.0.join("kept"))).folder.is_some());
+        assert!(DiskCache::new(Some(&folder.0.join("kept"))).folder.is_none());
     }
 }

@@ -118,6 +118,11 @@ impl Buffer {
         let first = (place + PAGE - begin % PAGE) % PAGE / size;
         (buffer, first..first + elements)
     }
+
+    /// Whether there are no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
 }
 
 macro_rules! bytes_of {

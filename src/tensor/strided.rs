@@ -257,7 +257,7 @@ impl Tensor {
 
     /// The same tensor as a traced Python number: it counts as one in promotion, in this tensor
     /// only.
-    pub(crate) fn as_number(mut self) -> Tensor {
+    pub(crate) fn into_number(mut self) -> Tensor {
         self.is_number = self.shape.is_empty();
         self
     }

@@ -70,10 +70,9 @@ pub fn align(first: &Graph, second: &Graph, settings: &Settings, inputs: &[IValu
     let a = Trace::of(first, settings, inputs);
     let b = Trace::of(second, &others, &fitting(second, inputs));
     let (of_a, of_b) = (Contents::of(&a), Contents::of(&b));
-    let mut found = Alignment::default();
     // A small difference may be within what rounding could be.
     for part in PARTS {
-        found = Alignment { first: a.parting(first, &of_b, part), second: b.parting(second, &of_a, part) };
+        let found = Alignment { first: a.parting(first, &of_b, part), second: b.parting(second, &of_a, part) };
         if found.first.is_some() || found.second.is_some() {
             let moved = || moved_apart(&a.movers(first, &of_b, part), &b.movers(second, &of_a, part));
             return if is_unexplained(&found) { moved().unwrap_or(found) } else { found };

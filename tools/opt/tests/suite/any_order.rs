@@ -70,7 +70,7 @@ fn random(seed: u64) -> Subject {
 }
 
 fn subjects() -> impl Iterator<Item = Subject> {
-    let count = std::env::var("JITOPT_SMITH").ok().and_then(|text| text.parse().ok()).unwrap_or(400);
+    let count = std::env::var("JITOPT_SMITH").ok().and_then(|text| text.parse().ok()).unwrap_or(200);
     (0..count).map(random).chain(recorded_subjects())
 }
 

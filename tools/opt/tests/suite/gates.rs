@@ -58,7 +58,7 @@ fn graphs_stay_whole_whatever_a_gate_lets_through() {
             let Some((result, stats)) = after(pass, &before, None) else { continue };
             is_whole(&result, &path, pass.name);
             for (rule, count) in stats {
-                for only in 1..=count.min(3) {
+                for only in 1..=count.min(2) {
                     let counter = format!("{rule}={only}");
                     let Some((gated, _)) = after(pass, &before, Some(&counter)) else { continue };
                     is_whole(&gated, &path, &format!("{} with {counter}", pass.name));

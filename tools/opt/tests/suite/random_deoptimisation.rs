@@ -38,7 +38,7 @@ const LATER: [&str; 2] = [
 ];
 
 fn seeds() -> Vec<u64> {
-    let text = std::env::var("JITOPT_SMITH").unwrap_or("400".to_owned());
+    let text = std::env::var("JITOPT_SMITH").unwrap_or("200".to_owned());
     let (from, to) = text.split_once('-').unwrap_or(("0", &text));
     (from.parse().expect("a seed")..to.parse().expect("a number")).collect()
 }

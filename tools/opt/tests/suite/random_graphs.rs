@@ -1,7 +1,7 @@
 //! Every pass preserves the results of random graphs.
 //!
 //! `JITOPT_SMITH=20000` sets the number of graphs, `JITOPT_SMITH=20000-40000` a range of seeds; the
-//! default is 1500 graphs.
+//! default is 800 graphs.
 
 use crate::support::each_pass;
 
@@ -22,7 +22,7 @@ const POLICY: Policy =
     Policy { signed_zero: true, overflow_is_large: false, tolerance: None, sharing: true, explain: false };
 
 fn seeds() -> std::ops::Range<u64> {
-    let text = std::env::var("JITOPT_SMITH").unwrap_or("1500".to_owned());
+    let text = std::env::var("JITOPT_SMITH").unwrap_or("800".to_owned());
     let (from, to) = text.split_once('-').unwrap_or(("0", &text));
     from.parse().expect("a seed")..to.parse().expect("a number")
 }

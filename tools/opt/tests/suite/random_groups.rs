@@ -24,7 +24,7 @@
 //! determine; `JITOPT_EMULATED_GROUPS=10000` sets the number.
 //!
 //! `JITOPT_GROUPS=100000` sets the number of groups, `JITOPT_GROUPS=500-600` a range of seeds; the
-//! default is 1500 groups. `JITOPT_GROUPS_VECTORS=1` vectorises all units. If the compiler has
+//! default is 900 groups. `JITOPT_GROUPS_VECTORS=1` vectorises all units. If the compiler has
 //! AddressSanitizer, kernels run under it with its library preloaded:
 //!
 //! ```text
@@ -846,7 +846,7 @@ fn emulated_groups() {
 
 #[test]
 fn random_groups() {
-    let asked_for = std::env::var("JITOPT_GROUPS").unwrap_or("1500".to_owned());
+    let asked_for = std::env::var("JITOPT_GROUPS").unwrap_or("900".to_owned());
     let (from, to) = asked_for.split_once('-').unwrap_or(("0", &asked_for));
     let seeds: Vec<u64> = (from.parse().expect("a seed")..to.parse().expect("a number")).collect();
     let everywhere = std::env::var("JITOPT_GROUPS_VECTORS").is_ok();

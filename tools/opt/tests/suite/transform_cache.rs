@@ -24,7 +24,7 @@ use jitopt_core::types::release::Release;
 use jitopt_core::types::{DType, Dim, Strides, TensorType, Type, TypeKind};
 use jitopt_passes::REGISTRY;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 /// Complete pipelines, besides the single passes.
@@ -180,12 +180,14 @@ impl Tally {
 fn twins_come_out_as_the_passes_make_them() {
     let files = recorded::files();
     let all = pipelines();
-    let tallies = parallel::each(&files, |path| {
+    // Every other pipeline on each graph. Files are pairs, before and after a pass: both meet the same.
+    let numbered: Vec<(usize, &PathBuf)> = files.iter().enumerate().collect();
+    let tallies = parallel::each(&numbered, |(number, path)| {
         let mut tally = Tally::default();
         let Some(graph) = read(path) else { return tally };
         let mut draws = Dice(path.to_string_lossy().len() as u64);
         let (named, shaped) = (renamed(&graph, &mut draws), reshaped(&graph, &mut draws));
-        for pipeline in &all {
+        for pipeline in all.iter().skip(number / 2 % 2).step_by(2) {
             let cache = TransformCache::new(pipeline);
             let name = path.display().to_string();
             tally.check(&name, &cache, &graph, pipeline, false);
@@ -206,7 +208,7 @@ fn twins_come_out_as_the_passes_make_them() {
     }
     let shown: Vec<&str> = failures.iter().take(20).map(|failure| failure.as_str()).collect();
     assert!(failures.is_empty(), "{} failures, {by_pipeline:?}:\n{}", failures.len(), shown.join("\n"));
-    assert!(hits > 10_000 || files.len() < 300, "{hits} hits");
+    assert!(hits > 5_000 || files.len() < 300, "{hits} hits");
 }
 
 /// A store in memory.
