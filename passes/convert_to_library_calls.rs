@@ -166,12 +166,13 @@ impl Conversion {
     }
 }
 
-/// The node that alone reads the result of a node, in the same block.
+/// The node that alone reads the result of a node, in the same block, if its own result is read.
 fn only_reader(graph: &Graph, node: Node) -> Option<Node> {
     let mut users = graph.users(graph.output(node, 0));
     let (first, other) = (users.next()?, users.next());
     let is_alone = other.is_none() && graph.block_of(first) == graph.block_of(node);
-    (is_alone && graph.num_outputs(first) == 1).then_some(first)
+    let is_read = graph.num_outputs(first) == 1 && graph.has_uses(graph.output(first, 0));
+    (is_alone && is_read).then_some(first)
 }
 
 /// Whether nodes in between write nothing, so that the first may run just before the last.

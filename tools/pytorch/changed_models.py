@@ -6,7 +6,7 @@ For each row of `CASES` the folder gets `NAME.old.pt`, traced, and `NAME.new.pt2
 difference; rows in `SCRIPTED` get two scripted files, as only these keep attributes. With `--jitopt` each pair is validated, and the verdict, the class of
 the difference and the first node that differs are compared with the row:
 
-    python changed_models.py /tmp/pairs --jitopt=target/release/jitopt
+    python changed_models.py FOLDER --jitopt=target/release/jitopt
 
 Rows whose class is None have no difference: another verdict than `same` is a false alarm. Needs
 torch 2.15 only. Weights come from a fixed seed.

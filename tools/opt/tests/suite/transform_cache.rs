@@ -180,7 +180,8 @@ impl Tally {
 fn twins_come_out_as_the_passes_make_them() {
     let files = recorded::files();
     let all = pipelines();
-    // Every other pipeline on each graph. Files are pairs, before and after a pass: both meet the same.
+    // Every other pipeline on each graph. Files are pairs, before and after a pass: both meet the
+    // same ones.
     let numbered: Vec<(usize, &PathBuf)> = files.iter().enumerate().collect();
     let tallies = parallel::each(&numbered, |(number, path)| {
         let mut tally = Tally::default();
