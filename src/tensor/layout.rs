@@ -302,7 +302,7 @@ pub(crate) fn suggested_order(shape: &[i64], strides: &[i64]) -> Option<&'static
 }
 
 /// The order of dimensions in the result of a batch norm; `None` if it is contiguous. Sizes of 1
-/// leave less open than in [`suggested_order`]: elements that are contiguous in the usual order
+/// leave less open than in `suggested_order`: elements that are contiguous in the usual order
 /// stay so, and then those that are in channels-last order.
 pub fn order_of_norm(shape: &[i64], strides: &[i64]) -> Option<&'static [usize]> {
     if is_contiguous(shape, strides) {
