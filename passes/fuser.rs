@@ -267,7 +267,8 @@ impl Fuser {
         if let Some(value) = graph.inputs(node).find(|value| !is_settled(value)) {
             return Err(Refusal::RunTimeOperand(value));
         }
-        let output = graph.output(node, 0);
+        // A text may leave results out that the operator has.
+        let output = graph.outputs(node).next().ok_or(Refusal::Kind)?;
         if graph.has_uses(output) && !self.is_on_device(graph.ty(output)) {
             return Err(Refusal::Device);
         }

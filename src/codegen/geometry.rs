@@ -196,10 +196,16 @@ pub(crate) fn likely(kernel: &Kernel) -> Result<Geometry, String> {
     let of_channels = (!kernel.of_space.is_empty()).then_some(3);
     let named = named.chain(parts.map(|part| rank_with(part.dim))).chain(of_channels);
     let least = named.max().unwrap_or(0).max(2);
+    if least > MOST_DIMENSIONS {
+        return Err(format!("a tensor has at most {MOST_DIMENSIONS} dimensions, not {least}"));
+    }
     let tried = |rank: usize| settle(kernel, &likely_views(kernel, rank)?);
     // All dimensions, and the first one, are the same only of a vector.
     tried(least).or_else(|why| tried(least + 1).or_else(|_| tried(1)).map_err(|_| why))
 }
+
+/// The dimensions of a tensor are at most as many in PyTorch (`kMaxDims` of `TensorIterator`).
+const MOST_DIMENSIONS: usize = 64;
 
 /// The fewest dimensions of a shape that has a dimension, which may count from the last.
 fn rank_with(dim: i64) -> usize {
