@@ -1,7 +1,8 @@
 //! Convolutions on the processor, on one thread or several.
 //!
 //! A weight that the graph does not change is packed once. An image with padding or strides is
-//! copied with them, an example at a time. Halves are convolved as floats and rounded once.
+//! copied with them, an example at a time. Halves are convolved as floats and rounded once; where
+//! such a sum of bfloat16 overflows, the interpreter, which adds up doubles, computes the call.
 #![allow(unsafe_code, reason = "threads compute parts of a convolution; the block has the contract")]
 
 use super::convolution_calls::Convolution;
@@ -25,7 +26,11 @@ pub(super) fn compute(of: &Convolution, is_constant: bool, threads: usize) -> Re
         DType::Float => of_elements::<f32>(of, is_constant, threads)?,
         DType::Double => of_elements::<f64>(of, is_constant, threads)?,
         dtype @ (DType::Half | DType::BFloat16) if of.followers.is_empty() => {
-            of_elements::<f32>(&of.as_floats(), false, threads)?.converted(dtype, Precision::Typed)
+            let sums = of_elements::<f32>(&of.as_floats(), false, threads)?;
+            if dtype == DType::BFloat16 && sums.read::<f32>().iter().any(|sum| !sum.is_finite()) {
+                return Err("a sum is not finite in float32, and may be in float64".to_owned());
+            }
+            sums.converted(dtype, Precision::Typed)
         }
         other => return Err(format!("no convolution of {}", other.name())),
     };
