@@ -11,11 +11,11 @@
 //!
 //! A call is a section, as a fusion group is: the section says what is computed, a backend that has
 //! a library calls it, and all others run the section. So a call can be read, run anywhere and
-//! validated. Numbers go along, so that the section shows the factors of `addmm`; weights are
-//! operands.
+//! validated. Constant numbers are copied into the section, which shows the factors of `addmm`;
+//! weights are operands.
 //!
-//! Floats take along what alone reads them, activations and sums with a tensor as large, which the
-//! call then computes with them, its epilogue:
+//! Where types show float32, activations and sums with a tensor of the same size become the
+//! epilogue of the call if nothing else reads its result:
 //!
 //! ```text
 //! %y : Tensor = aten::conv2d(%x, %w, …)
@@ -23,8 +23,9 @@
 //! %z : Tensor = aten::relu(%s)
 //! ```
 //!
-//! Libraries compute floating-point elements. What types show to be of integers, bools or complex
-//! numbers is not converted, and neither are products without readers and transposed convolutions.
+//! Libraries compute floating-point elements. Products of integers, bools or complex numbers, as
+//! far as types show that, are not converted, nor are products without readers and transposed
+//! convolutions.
 //! Passes that match products (`fuse-linear`, `batch-mm`) have to run before. Linear in nodes;
 //! idempotent.
 
@@ -43,7 +44,7 @@ use rustc_hash::FxHashSet;
 pub const PASS: PassInfo = PassInfo {
     name: "convert-to-library-calls",
     aliases: &[],
-    summary: "convert products of matrices and convolutions to library calls, with activations that follow them",
+    summary: "convert matrix products and convolutions, with activations after them, to library calls",
     example: "%y : Tensor = aten::mm(%x, %w)  =>  %y : Tensor = library::Product_0(%x, %w)",
     options: &[],
     required: false,
@@ -52,7 +53,7 @@ pub const PASS: PassInfo = PassInfo {
     file: file!(),
 };
 
-/// Kinds, each with the numbers of operands that it may have.
+/// Kinds, each with the operand counts of its overloads and releases.
 type Kinds = &'static [(&'static str, &'static [usize])];
 
 /// Calls, their counters, and what they compute.
@@ -76,18 +77,18 @@ const CONVOLUTIONS: Kinds = &[
     ("aten::_convolution_mode", &[7]),
 ];
 
-/// The counter of what follows a product.
+/// The counter of epilogues.
 const FUSED: &str = "epilogues-fused";
-/// Which operand of `aten::convolution` and its kin says whether it is transposed.
+/// The index of the operand `transposed` of `aten::convolution` and `aten::_convolution`.
 const TRANSPOSED: usize = 6;
-/// Nodes that may stand between a product and what follows it.
+/// The most nodes between two neighbours in an epilogue.
 const MOST_BETWEEN: usize = 100;
 
 /// A product or a convolution that becomes a call.
 struct Conversion {
     call: Symbol,
     counter: &'static str,
-    /// It, and what follows it.
+    /// The product, then the nodes of its epilogue.
     nodes: Vec<Node>,
 }
 
@@ -175,7 +176,7 @@ fn only_reader(graph: &Graph, node: Node) -> Option<Node> {
     (is_alone && is_read).then_some(first)
 }
 
-/// Whether nodes in between write nothing, so that the first may run just before the last.
+/// Whether no node in between writes to memory, so that the first may run just before the last.
 fn is_quiet_between(graph: &Graph, db: &AliasDb, first: Node, last: Node) -> bool {
     let mut at = graph.next(first);
     for _ in 0..MOST_BETWEEN {
@@ -205,7 +206,7 @@ fn is_number(graph: &Graph, node: Node) -> bool {
     is_constant(node) || is_list()
 }
 
-/// Moves a product and what follows it into the section of a call, in the place of the last.
+/// Moves a product and its epilogue into the section of a call, which replaces the last node.
 fn convert(graph: &mut Graph, call: Symbol, nodes: &[Node]) {
     let mut found = excerpt(graph, nodes, |definer| is_number(graph, definer));
     let call = graph.create(call);

@@ -37,7 +37,7 @@ pub const PIPELINES: &[NamedPipeline] = &[
         // Writes go before batch norms are folded, since a convolution is moved to its norm, and
         // norms before the fuser, which would take them for pointwise operators. Types are inferred
         // again after each of the two: casts that keep the element type of a written tensor go
-        // where it is known. Library calls take activations along, so they come before the fuser.
+        // where it is known. Library calls fuse activations, so they come before the fuser.
         text: "inline,lower-simple-tuples,constant-propagation,constant-pooling,fixpoint(peephole{more},cse,dce),\
                constant-loop-unrolling,shape-analysis{precise},remove-mutation{fixpoint cast},shape-analysis{precise},\
                fold-batch-norm,canonicalize-ops,shape-analysis{precise},constant-propagation,constant-pooling,\

@@ -22,12 +22,12 @@ pub(super) fn lacks_formula(graph: &Graph, node: Node) -> bool {
     let is_mixed = dtypes.windows(2).any(|pair| pair[0] != pair[1]);
     let is_short = |dtype: &Option<DType>| dtype.is_some_and(DType::is_short_float);
     let reduces_halves = dtypes.iter().any(is_short) && !recipes_of(graph, node).is_empty();
-    let told = !dtypes.contains(&None) && (is_mixed || reduces_halves || dtypes.iter().any(is_no_float));
+    let is_known = !dtypes.contains(&None) && (is_mixed || reduces_halves || dtypes.iter().any(is_no_float));
     let rows = formulas(graph.kind(node));
     // Only integers and bools depend on the factors of scaled sums.
     let asks = |when: &When| !matches!(when, When::Scales(_));
     let is_asked = !rows.is_empty() && rows.iter().all(|row| row.when.iter().any(asks));
-    if !told && !is_asked {
+    if !is_known && !is_asked {
         return false;
     }
     let goes_along = |node| [prim::CONSTANT, prim::LIST_CONSTRUCT].contains(&graph.kind(node));

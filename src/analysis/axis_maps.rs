@@ -1,6 +1,6 @@
 //! Axis maps: how the dimensions of each value of a section correspond to the iteration space of
-//! its kernel. The fuser asks here whether two nodes have one space, lowering how it loads and
-//! stores, and `codegen/geometry.rs` applies the maps to sizes and strides.
+//! its kernel. The fuser decides by them whether two nodes share a space, lowering how values are
+//! loaded and stored, and `codegen/geometry.rs` applies them to sizes and strides.
 //!
 //! A sum that does not keep its reduced dimensions has fewer dimensions: its last dimension need
 //! not be the last one of the space. Values computed elementwise from it have the same axis map,
@@ -22,8 +22,8 @@ pub enum AxisMap {
     Channels,
 }
 
-/// How a value lies in the space of a kernel that a node, or a group, would become, for one that
-/// joins it.
+/// The dimensions that a value has in the iteration space of a kernel, as a node that may join the
+/// kernel would read it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// It is compatible with any place.
@@ -39,7 +39,7 @@ pub enum Place {
 }
 
 impl Place {
-    /// The place of a value that lies so for one reader and otherwise for another.
+    /// The place of a value that has one place for one reader and another for a second one.
     pub fn and(self, other: Place) -> Place {
         if self == Place::Any || self == other { other } else { Place::Mixed }
     }
@@ -101,7 +101,7 @@ impl AxisMaps {
         AxisMaps { kept, free, column_reduction }
     }
 
-    /// How a value that the section computes lies for readers outside.
+    /// The place, for readers outside, of a value that the section computes.
     pub fn place(&self, value: Value) -> Place {
         match self.axis_map(value) {
             _ if self.is_column_reduction(value) => Place::Mixed,
@@ -120,7 +120,7 @@ impl AxisMaps {
         }
     }
 
-    /// How an operand of a node of the section lies.
+    /// The place by which a node of the section reads an operand.
     pub fn place_read(&self, section: &Graph, node: Node, operand: usize) -> Place {
         let is_free = recipes_of(section, node).is_empty() && self.is_free(section.output(node, 0));
         match self.read(section, node, operand) {

@@ -66,13 +66,13 @@ pub fn is_of_channels(graph: &Graph, node: Node, operand: usize) -> bool {
 }
 
 /// Whether no recipe of a reduction supports its operands, as far as their types and constants
-/// tell.
+/// show.
 pub fn lacks_recipe(graph: &Graph, node: Node) -> bool {
     recipe(graph, node).is_none()
 }
 
 /// The first recipe that supports the operands of a reduction, as far as their types and constants
-/// tell.
+/// show.
 fn recipe(graph: &Graph, node: Node) -> Option<&'static Recipe> {
     let (schema, recipes) = overload(graph, node)?;
     let given = |name: &&str| operand(graph, node, schema, name).is_some_and(|value| graph.ty(value).is_tensor());

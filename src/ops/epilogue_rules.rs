@@ -1,5 +1,5 @@
-//! What a product or a convolution may compute along with its sums: functions of an element, and
-//! the sum with a tensor that is as large.
+//! The operators that a library call may compute in its epilogue: pointwise functions, and the sum
+//! with a tensor of the same size.
 
 use crate::ir::{Attribute, Graph, Node, Value};
 use crate::tensor::DType;
@@ -9,7 +9,7 @@ use crate::types::{Dim, TensorType, Type};
 /// The function of an operator, given the constants among its operands after the first.
 type Made = fn(&[&Attribute]) -> Option<Function>;
 
-/// The operators.
+/// Operators with the function that each is.
 const FUNCTIONS: [(&str, Made); 9] = [
     ("aten::relu", |_| Some(Function::Relu)),
     ("aten::relu6", |_| Some(Function::Clamp(0.0, 6.0))),

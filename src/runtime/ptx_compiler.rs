@@ -1,7 +1,7 @@
-//! What makes PTX of the text for GPUs: NVRTC, or clang, which needs nothing of CUDA for that.
+//! Compilers that make PTX of kernels for GPUs: NVRTC, or clang, which needs no CUDA installation.
 //!
 //! ```text
-//! JITOPT_CLANG=clang-16     this one, whatever else there is
+//! JITOPT_CLANG=clang-16     this clang, also if NVRTC is there
 //! JITOPT_NVRTC=…            this library
 //! neither                   NVRTC if the loader finds it, else the first clang on the path
 //! ```
@@ -16,9 +16,9 @@ use std::time::Instant;
 /// Names the clang that makes PTX.
 pub const CLANG_VARIABLE: &str = "JITOPT_CLANG";
 
-/// The words of CUDA.
+/// Declarations of the CUDA words that kernels use, for clang.
 const HEAD: &str = include_str!("ptx_clang.c");
-/// Names that clang has, the newest release that was tried last.
+/// Names of clang on the path, in the order in which they are tried.
 const USUAL: [&str; 6] = ["clang", "clang-20", "clang-19", "clang-18", "clang-17", "clang-16"];
 /// Multiplications and additions are contracted where the text says so, and nowhere else.
 const FLAGS: [&str; 13] = [
@@ -42,7 +42,7 @@ const FLAGS: [&str; 13] = [
 pub enum PtxCompiler {
     /// NVRTC, which is open.
     Nvrtc(cuda_libraries::Found),
-    /// The program, and what it says of its version.
+    /// The program, and the first line of its `--version`.
     Clang(String, String),
 }
 
@@ -93,7 +93,7 @@ impl PtxCompiler {
     }
 }
 
-/// A clang that says its version.
+/// The clang of a name, if it runs and prints its version.
 fn clang_of(program: &str, cache: &DiskCache) -> Result<PtxCompiler, String> {
     located(program)?;
     let folder = cache.private_folder().map_err(|error| error.to_string())?;

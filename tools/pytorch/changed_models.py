@@ -1,15 +1,16 @@
-"""Writes pairs of files of one model, most with one difference, and scores `jitopt validate` on them.
+"""Writes pairs of files of one model, most with one difference, and scores `jitopt validate`.
 
 Usage: changed_models.py FOLDER [--jitopt=PATH] [NAME…]
 
 For each row of `CASES` the folder gets `NAME.old.pt`, traced, and `NAME.new.pt2`, exported with the
-difference; rows in `SCRIPTED` get two scripted files, as only these keep attributes. With `--jitopt` each pair is validated, and the verdict, the class of
-the difference and the first node that differs are compared with the row:
+difference; rows in `SCRIPTED` get two scripted files, as only these keep attributes. With
+`--jitopt` each pair is validated, and the verdict, the class of the difference and the first node
+that differs are compared with the row:
 
     python changed_models.py FOLDER --jitopt=target/release/jitopt
 
 Rows whose class is None have no difference: another verdict than `same` is a false alarm. Needs
-torch 2.15 only. Weights come from a fixed seed.
+only torch, 2.6 and 2.15 were tried. Weights come from a fixed seed.
 """
 
 import copy
@@ -150,7 +151,11 @@ def edited(edit):
 
 def of_weight(name, edit):
     def change(model):
-        edit(model.get_parameter(name).data if name in dict(model.named_parameters()) else model.get_buffer(name))
+        edit(
+            model.get_parameter(name).data
+            if name in dict(model.named_parameters())
+            else model.get_buffer(name)
+        )
 
     return edited(change)
 
@@ -208,51 +213,331 @@ def sharpened(w):
 # Name, model, inputs, what makes the new one of it, the class of the difference, and the kinds of
 # nodes that may be named as the first one that differs.
 CASES = [
-    ("weight_element", Mlp, rows, of_weight("first.weight", add_to_one), "weights", ["linear", "addmm", "mm", "t"]),
-    ("bias_element", Mlp, rows, of_weight("second.bias", add_to_one), "weights", ["linear", "addmm", "add"]),
-    ("transposed_weight", Mlp, rows, of_weight("first.weight", flipped), "weights", ["linear", "addmm", "mm"]),
-    ("norm_weight", Mlp, rows, of_weight("norm.weight", add_to_one), "weights", ["layer_norm", "native_layer_norm", "mul"]),
+    (
+        "weight_element",
+        Mlp,
+        rows,
+        of_weight("first.weight", add_to_one),
+        "weights",
+        ["linear", "addmm", "mm", "t"],
+    ),
+    (
+        "bias_element",
+        Mlp,
+        rows,
+        of_weight("second.bias", add_to_one),
+        "weights",
+        ["linear", "addmm", "add"],
+    ),
+    (
+        "transposed_weight",
+        Mlp,
+        rows,
+        of_weight("first.weight", flipped),
+        "weights",
+        ["linear", "addmm", "mm"],
+    ),
+    (
+        "norm_weight",
+        Mlp,
+        rows,
+        of_weight("norm.weight", add_to_one),
+        "weights",
+        ["layer_norm", "native_layer_norm", "mul"],
+    ),
     ("embedding_row", Words, tokens, of_weight("words.weight", rolled), "weights", ["embedding"]),
     ("positions", Words, tokens, of_weight("positions", add_to_one), "weights", ["add"]),
-    ("recurrent_weight", Words, tokens, of_weight("recurrent.weight_hh_l0", add_to_one), "weights", ["gru"]),
-    ("conv_weight", Cnn, image, of_weight("first.weight", add_to_one), "weights", ["conv2d", "convolution", "_convolution"]),
-    ("permuted_channels", Cnn, image, of_weight("second.weight", rolled), "weights", ["conv2d", "convolution", "_convolution"]),
-    ("running_mean", Cnn, image, of_weight("norm.running_mean", add_to_one), "weights", ["batch_norm", "_native_batch_norm_legit_no_training"]),
-    ("swapped_projections", Attention, sequence, swap("q.weight", "k.weight"), "weights", ["linear", "addmm", "mm"]),
-    ("scaled_weight", Attention, sequence, of_weight("v.weight", sharpened), "weights", ["linear", "addmm", "mm"]),
-    ("layer_norm_eps", Mlp, rows, rebuilt(lambda: Mlp(norm=nn.LayerNorm(8, eps=1e-2))), "constant", ["layer_norm", "native_layer_norm"]),
-    ("batch_norm_eps", Cnn, image, rebuilt(lambda: Cnn(eps=1e-2)), "constant", ["batch_norm", "_native_batch_norm_legit_no_training"]),
-    ("scale_value", lambda: Mlp(scale=0.5), rows, rebuilt(lambda: Mlp(scale=0.25)), "constant", ["mul"]),
-    ("attention_divisor", Attention, sequence, rebuilt(lambda: Attention(divisor=8.0)), "constant", ["div"]),
-    ("softmax_dim", Attention, sequence, rebuilt(lambda: Attention(dim=1)), "constant", ["softmax", "_softmax"]),
-    ("gelu_approximation", lambda: Mlp(act=nn.GELU()), rows, rebuilt(lambda: Mlp(act=nn.GELU(approximate="tanh"))), "constant", ["gelu"]),
-    ("leaky_slope", lambda: Mlp(act=nn.LeakyReLU(0.01)), rows, rebuilt(lambda: Mlp(act=nn.LeakyReLU(0.2))), "constant", ["leaky_relu"]),
-    ("clamp_bound", lambda: Mlp(act=nn.Hardtanh(0, 6)), rows, rebuilt(lambda: Mlp(act=nn.Hardtanh(0, 0.5))), "constant", ["hardtanh", "clamp"]),
-    ("elu_alpha", lambda: Mlp(act=nn.ELU(1.0)), rows, rebuilt(lambda: Mlp(act=nn.ELU(0.5))), "constant", ["elu"]),
-    ("dilation", Cnn, image, rebuilt(lambda: Cnn(padding=2, dilation=2)), "constant", ["conv2d", "convolution", "_convolution"]),
-    ("add_alpha", lambda: Function(lambda x: torch.add(x, x.t().reshape(4, 6), alpha=2)), matrix, replaced(lambda x: torch.add(x, x.t().reshape(4, 6), alpha=3)), "constant", ["add"]),
-    ("align_corners", lambda: Function(lambda x: F.interpolate(x, scale_factor=2.0, mode="bilinear", align_corners=False)), image, replaced(lambda x: F.interpolate(x, scale_factor=2.0, mode="bilinear", align_corners=True)), "constant", ["upsample_bilinear2d"]),
-    ("roll_distance", lambda: Function(lambda x: x.roll(1, 0) * x), matrix, replaced(lambda x: x.roll(2, 0) * x), "constant", ["roll"]),
-    ("pool_stride", lambda: Cnn(pool=nn.AvgPool2d(3, 4)), image, rebuilt(lambda: Cnn(pool=nn.AvgPool2d(4, 4))), "constant", ["avg_pool2d"]),
-    ("dropout_left_on", lambda: Mlp(p=0.5), rows, training(["drop"]), "mode", ["dropout", "native_dropout"]),
-    ("functional_dropout", lambda: Function(lambda x: F.dropout(x, 0.4, False) + 1), matrix, replaced(lambda x: F.dropout(x, 0.4, True) + 1), "mode", ["dropout", "native_dropout"]),
-    ("batch_norm_trains", Cnn, image, training(["norm"]), "mode", ["batch_norm", "_native_batch_norm_legit_functional", "_native_batch_norm_legit", "native_batch_norm"]),
-    ("float64_to_float32", lambda: Function(lambda x: x.double().exp()), matrix, replaced(lambda x: x.exp()), "dtype", ["exp", "to", "_to_copy"]),
-    ("half_result", lambda: Function(lambda x: x * 3), matrix, replaced(lambda x: (x * 3).half()), "dtype", ["to", "_to_copy", "mul"]),
-    ("integer_result", lambda: Function(lambda x: (x > 0).sum(1)), matrix, replaced(lambda x: (x > 0).float().sum(1)), "dtype", ["sum", "to", "_to_copy"]),
-    ("double_model", lambda: Mlp().double(), lambda: (torch.randn(3, 8).double(),), lambda model: model.float(), "dtype", None),
+    (
+        "recurrent_weight",
+        Words,
+        tokens,
+        of_weight("recurrent.weight_hh_l0", add_to_one),
+        "weights",
+        ["gru"],
+    ),
+    (
+        "conv_weight",
+        Cnn,
+        image,
+        of_weight("first.weight", add_to_one),
+        "weights",
+        ["conv2d", "convolution", "_convolution"],
+    ),
+    (
+        "permuted_channels",
+        Cnn,
+        image,
+        of_weight("second.weight", rolled),
+        "weights",
+        ["conv2d", "convolution", "_convolution"],
+    ),
+    (
+        "running_mean",
+        Cnn,
+        image,
+        of_weight("norm.running_mean", add_to_one),
+        "weights",
+        ["batch_norm", "_native_batch_norm_legit_no_training"],
+    ),
+    (
+        "swapped_projections",
+        Attention,
+        sequence,
+        swap("q.weight", "k.weight"),
+        "weights",
+        ["linear", "addmm", "mm"],
+    ),
+    (
+        "scaled_weight",
+        Attention,
+        sequence,
+        of_weight("v.weight", sharpened),
+        "weights",
+        ["linear", "addmm", "mm"],
+    ),
+    (
+        "layer_norm_eps",
+        Mlp,
+        rows,
+        rebuilt(lambda: Mlp(norm=nn.LayerNorm(8, eps=1e-2))),
+        "constant",
+        ["layer_norm", "native_layer_norm"],
+    ),
+    (
+        "batch_norm_eps",
+        Cnn,
+        image,
+        rebuilt(lambda: Cnn(eps=1e-2)),
+        "constant",
+        ["batch_norm", "_native_batch_norm_legit_no_training"],
+    ),
+    (
+        "scale_value",
+        lambda: Mlp(scale=0.5),
+        rows,
+        rebuilt(lambda: Mlp(scale=0.25)),
+        "constant",
+        ["mul"],
+    ),
+    (
+        "attention_divisor",
+        Attention,
+        sequence,
+        rebuilt(lambda: Attention(divisor=8.0)),
+        "constant",
+        ["div"],
+    ),
+    (
+        "softmax_dim",
+        Attention,
+        sequence,
+        rebuilt(lambda: Attention(dim=1)),
+        "constant",
+        ["softmax", "_softmax"],
+    ),
+    (
+        "gelu_approximation",
+        lambda: Mlp(act=nn.GELU()),
+        rows,
+        rebuilt(lambda: Mlp(act=nn.GELU(approximate="tanh"))),
+        "constant",
+        ["gelu"],
+    ),
+    (
+        "leaky_slope",
+        lambda: Mlp(act=nn.LeakyReLU(0.01)),
+        rows,
+        rebuilt(lambda: Mlp(act=nn.LeakyReLU(0.2))),
+        "constant",
+        ["leaky_relu"],
+    ),
+    (
+        "clamp_bound",
+        lambda: Mlp(act=nn.Hardtanh(0, 6)),
+        rows,
+        rebuilt(lambda: Mlp(act=nn.Hardtanh(0, 0.5))),
+        "constant",
+        ["hardtanh", "clamp"],
+    ),
+    (
+        "elu_alpha",
+        lambda: Mlp(act=nn.ELU(1.0)),
+        rows,
+        rebuilt(lambda: Mlp(act=nn.ELU(0.5))),
+        "constant",
+        ["elu"],
+    ),
+    (
+        "dilation",
+        Cnn,
+        image,
+        rebuilt(lambda: Cnn(padding=2, dilation=2)),
+        "constant",
+        ["conv2d", "convolution", "_convolution"],
+    ),
+    (
+        "add_alpha",
+        lambda: Function(lambda x: torch.add(x, x.t().reshape(4, 6), alpha=2)),
+        matrix,
+        replaced(lambda x: torch.add(x, x.t().reshape(4, 6), alpha=3)),
+        "constant",
+        ["add"],
+    ),
+    (
+        "align_corners",
+        lambda: Function(
+            lambda x: F.interpolate(x, scale_factor=2.0, mode="bilinear", align_corners=False)
+        ),
+        image,
+        replaced(lambda x: F.interpolate(x, scale_factor=2.0, mode="bilinear", align_corners=True)),
+        "constant",
+        ["upsample_bilinear2d"],
+    ),
+    (
+        "roll_distance",
+        lambda: Function(lambda x: x.roll(1, 0) * x),
+        matrix,
+        replaced(lambda x: x.roll(2, 0) * x),
+        "constant",
+        ["roll"],
+    ),
+    (
+        "pool_stride",
+        lambda: Cnn(pool=nn.AvgPool2d(3, 4)),
+        image,
+        rebuilt(lambda: Cnn(pool=nn.AvgPool2d(4, 4))),
+        "constant",
+        ["avg_pool2d"],
+    ),
+    (
+        "dropout_left_on",
+        lambda: Mlp(p=0.5),
+        rows,
+        training(["drop"]),
+        "mode",
+        ["dropout", "native_dropout"],
+    ),
+    (
+        "functional_dropout",
+        lambda: Function(lambda x: F.dropout(x, 0.4, False) + 1),
+        matrix,
+        replaced(lambda x: F.dropout(x, 0.4, True) + 1),
+        "mode",
+        ["dropout", "native_dropout"],
+    ),
+    (
+        "batch_norm_trains",
+        Cnn,
+        image,
+        training(["norm"]),
+        "mode",
+        [
+            "batch_norm",
+            "_native_batch_norm_legit_functional",
+            "_native_batch_norm_legit",
+            "native_batch_norm",
+        ],
+    ),
+    (
+        "float64_to_float32",
+        lambda: Function(lambda x: x.double().exp()),
+        matrix,
+        replaced(lambda x: x.exp()),
+        "dtype",
+        ["exp", "to", "_to_copy"],
+    ),
+    (
+        "half_result",
+        lambda: Function(lambda x: x * 3),
+        matrix,
+        replaced(lambda x: (x * 3).half()),
+        "dtype",
+        ["to", "_to_copy", "mul"],
+    ),
+    (
+        "integer_result",
+        lambda: Function(lambda x: (x > 0).sum(1)),
+        matrix,
+        replaced(lambda x: (x > 0).float().sum(1)),
+        "dtype",
+        ["sum", "to", "_to_copy"],
+    ),
+    (
+        "double_model",
+        lambda: Mlp().double(),
+        lambda: (torch.randn(3, 8).double(),),
+        lambda model: model.float(),
+        "dtype",
+        None,
+    ),
     ("attribute_scale", Scaled, rows, rebuilt(lambda: Scaled(0.25)), "constant", ["mul"]),
     ("training_attribute", Scaled, rows, training([""]), "mode", ["dropout"]),
     ("fixed_batch", Mlp, rows, lambda model: model, "shape", None),
-    ("fixed_reshape", lambda: Function(lambda x: x.reshape(x.size(0) * 3, 2).exp()), matrix, replaced(lambda x: x.reshape(12, 2).exp()), "shape", None),
+    (
+        "fixed_reshape",
+        lambda: Function(lambda x: x.reshape(x.size(0) * 3, 2).exp()),
+        matrix,
+        replaced(lambda x: x.reshape(12, 2).exp()),
+        "shape",
+        None,
+    ),
     ("activation", Mlp, rows, rebuilt(lambda: Mlp(act=torch.tanh)), "operator", ["relu", "tanh"]),
-    ("missing_residual", Mlp, rows, rebuilt(lambda: Mlp(residual=False)), "operator", ["add", "linear", "addmm", "mul"]),
-    ("missing_scale", Attention, sequence, rebuilt(lambda: Attention(divisor=None)), "operator", ["div", "masked_fill", "softmax", "_softmax"]),
-    ("missing_mask", Attention, sequence, rebuilt(lambda: Attention(causal=False)), "operator", ["masked_fill", "softmax", "_softmax"]),
-    ("pooling", lambda: Cnn(pool=nn.AvgPool2d(4)), image, rebuilt(lambda: Cnn(pool=nn.MaxPool2d(4))), "operator", ["avg_pool2d", "max_pool2d", "max_pool2d_with_indices"]),
-    ("combination", Words, tokens, rebuilt(lambda: Words(combine=torch.mul)), "operator", ["add", "mul"]),
-    ("rounding_mode", lambda: Function(lambda x: torch.floor_divide(x, 0.3)), matrix, replaced(lambda x: torch.div(x, 0.3, rounding_mode="trunc")), "operator", ["floor_divide", "div", "floor"]),
-    ("log_softmax", Attention, sequence, rebuilt(lambda: Attention(softmax=torch.log_softmax)), "operator", ["softmax", "log_softmax", "_softmax", "_log_softmax"]),
+    (
+        "missing_residual",
+        Mlp,
+        rows,
+        rebuilt(lambda: Mlp(residual=False)),
+        "operator",
+        ["add", "linear", "addmm", "mul"],
+    ),
+    (
+        "missing_scale",
+        Attention,
+        sequence,
+        rebuilt(lambda: Attention(divisor=None)),
+        "operator",
+        ["div", "masked_fill", "softmax", "_softmax"],
+    ),
+    (
+        "missing_mask",
+        Attention,
+        sequence,
+        rebuilt(lambda: Attention(causal=False)),
+        "operator",
+        ["masked_fill", "softmax", "_softmax"],
+    ),
+    (
+        "pooling",
+        lambda: Cnn(pool=nn.AvgPool2d(4)),
+        image,
+        rebuilt(lambda: Cnn(pool=nn.MaxPool2d(4))),
+        "operator",
+        ["avg_pool2d", "max_pool2d", "max_pool2d_with_indices"],
+    ),
+    (
+        "combination",
+        Words,
+        tokens,
+        rebuilt(lambda: Words(combine=torch.mul)),
+        "operator",
+        ["add", "mul"],
+    ),
+    (
+        "rounding_mode",
+        lambda: Function(lambda x: torch.floor_divide(x, 0.3)),
+        matrix,
+        replaced(lambda x: torch.div(x, 0.3, rounding_mode="trunc")),
+        "operator",
+        ["floor_divide", "div", "floor"],
+    ),
+    (
+        "log_softmax",
+        Attention,
+        sequence,
+        rebuilt(lambda: Attention(softmax=torch.log_softmax)),
+        "operator",
+        ["softmax", "log_softmax", "_softmax", "_log_softmax"],
+    ),
     ("same_mlp", Mlp, rows, lambda model: model, None, None),
     ("same_cnn", Cnn, image, lambda model: model, None, None),
     ("same_attention", Attention, sequence, lambda model: model, None, None),
@@ -292,14 +577,20 @@ def verdict(jitopt, folder, name):
 
 def score(found, wanted, kinds):
     """Whether the verdict, the class and the node are those of the row."""
-    is_found = found["verdict"] in ("different", "refused") or found.get("class") == wanted is not None
+    is_found = (
+        found["verdict"] in ("different", "refused") or found.get("class") == wanted is not None
+    )
     if wanted is None:
         return found["verdict"] == "same", True, True
     nodes = [found.get(which) for which in ("first_node", "second_node")]
     named = [node["kind"].split("::")[1] for node in nodes if node]
     if wanted == "weights":
         kinds = [*kinds, "GetAttr"]
-    return is_found, found.get("class") == wanted, kinds is None or any(kind in kinds for kind in named)
+    return (
+        is_found,
+        found.get("class") == wanted,
+        kinds is None or any(kind in kinds for kind in named),
+    )
 
 
 def main():
@@ -323,10 +614,23 @@ def main():
             changed, found = changed + 1, found + is_found
             right_class, right_node = right_class + has_class, right_node + (has_class and has_node)
         if not (is_found and has_class and has_node):
-            nodes = [(report.get(which) or {}).get("line") for which in ("first_node", "second_node")]
-            print(name, "wanted", wanted, "got", report["verdict"], report.get("class"), nodes, report.get("message", ""))
+            nodes = [
+                (report.get(which) or {}).get("line") for which in ("first_node", "second_node")
+            ]
+            print(
+                name,
+                "wanted",
+                wanted,
+                "got",
+                report["verdict"],
+                report.get("class"),
+                nodes,
+                report.get("message", ""),
+            )
     if jitopt is not None:
-        print(f"{changed} changed: {found} found, {right_class} of the right class, {right_node} with the node, too")
+        print(
+            f"{changed} changed: {found} found, {right_class} of the right class, {right_node} with the node, too"
+        )
         print(f"{alarms} false alarms")
 
 

@@ -13,11 +13,11 @@
 use super::instructions::{LOCAL, SHARED, Space, VARIABLES};
 use std::cell::Cell;
 
-/// The distance of operands.
+/// The binary logarithm of the distance between the addresses of operands.
 const OPERAND: u32 = 40;
-/// The place of the first one.
+/// The first operand has this multiple of the distance as its address.
 const FIRST: u64 = 2;
-/// What shared memory holds before something is written to it: no number that a kernel computes.
+/// The bytes of shared memory before the first write: as a float a NaN that no kernel computes.
 pub(super) const UNWRITTEN: u8 = 0xff;
 
 /// The memory of an operand or a result.
@@ -29,7 +29,7 @@ pub struct Region<'m> {
     pub address: usize,
 }
 
-/// Bytes that are read, or that are written, too.
+/// Bytes that a kernel may read, or read and write.
 #[derive(Clone, Copy, Debug)]
 pub enum Bytes<'m> {
     /// Of an operand.
@@ -45,7 +45,7 @@ impl Region<'_> {
     }
 }
 
-/// All of it, for the thread at hand.
+/// The memory that the running thread can address.
 #[derive(Debug)]
 pub(super) struct Memory<'m> {
     pub(super) regions: &'m [Region<'m>],

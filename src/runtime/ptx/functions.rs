@@ -140,7 +140,8 @@ fn absolute<T: Integer>(a: u64) -> u64 {
     if T::of(a) < T::of(0) { negate::<T>(a) } else { a }
 }
 
-/// Amounts have 32 bits, and those of a register's width or more leave zeros or signs.
+/// `shl`: amounts have 32 bits. From the width of the register on they leave zeros, or signs in
+/// `shr`.
 fn shift_left<T: Integer>(a: u64, by: u64) -> u64 {
     T::of(a).left(by as u32).bits()
 }
@@ -157,21 +158,23 @@ fn ones<T: Integer>(a: u64) -> u64 {
     u64::from(T::of(a).bits().count_ones())
 }
 
-/// So many bits from one on, with the sign of the highest of them, or of all bits.
+/// `bfe`: `count` bits from bit `at` on, extended with the sign of the highest one if the type is
+/// signed.
 fn extracted<T: Integer>(a: u64, at: u64, count: u64) -> u64 {
     let (at, count) = ((at & 0xff) as u32, (count & 0xff) as u32);
     let above = T::BITS.saturating_sub(at.saturating_add(count));
     if count == 0 { 0 } else { T::of(a).left(above).right(at.saturating_add(above)).bits() }
 }
 
-/// The second number, with so many bits of the first one in the place of its own from one on.
+/// `bfi`: `b` with `count` bits from bit `at` on replaced by the lowest bits of `a`.
 fn inserted(a: u64, b: u64, at: u64, count: u64) -> u64 {
     let (at, count) = ((at & 0xff) as u32, (count & 0xff) as u32);
     let mask = 1_u64.checked_shl(count).unwrap_or(0).wrapping_sub(1).checked_shl(at).unwrap_or(0);
     b & !mask | a.checked_shl(at).unwrap_or(0) & mask
 }
 
-/// Four bytes of eight, each by four bits of a selector; the highest takes the sign of a byte.
+/// `prmt`: four of the eight bytes of `a` and `b`, each by four bits of a selector, the highest of
+/// which takes the sign of the byte instead.
 fn permuted_bytes(a: u64, b: u64, selector: u64) -> u64 {
     let bytes = (b << 32 | a & LOW).to_le_bytes();
     (0..4).fold(0, |all, at| {

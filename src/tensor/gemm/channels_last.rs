@@ -45,7 +45,7 @@ impl<T: Real> ChannelsLast<T> {
         let positions = window.positions();
         let reach = |(axis, &distance): (&Axis, &usize)| (axis.input - 1) * distance;
         let last: usize = window.axes.iter().zip(&distances).map(reach).sum();
-        assert!(last + channels <= image.len(), "the image lies in its slice");
+        assert!(last + channels <= image.len(), "the slice has the whole image");
         assert!(
             weights.len() == window.taps() * channels && result.len() == positions * channels,
             "sizes fit together"

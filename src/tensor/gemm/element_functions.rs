@@ -7,25 +7,25 @@
 /// A function of an element.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Function {
-    /// The positive part; NaN stays.
+    /// `max(x, 0)`; NaN stays NaN.
     Relu,
-    /// Between two bounds; NaN stays.
+    /// `min(max(x, low), high)`; NaN stays NaN.
     Clamp(f64, f64),
-    /// `x` times a number, `x` itself where it is positive.
+    /// `x` where it is positive, else `x` times the slope.
     LeakyRelu(f64),
-    /// `x` by the part of `x + 3` between 0 and 6, over 6.
+    /// `x * clamp(x + 3, 0, 6) / 6`
     Hardswish,
-    /// The part of `x + 3` between 0 and 6, over 6.
+    /// `clamp(x + 3, 0, 6) / 6`
     Hardsigmoid,
     /// `1 / (1 + e^-x)`
     Sigmoid,
-    /// `x` by its sigmoid.
+    /// `x / (1 + e^-x)`
     Silu,
     /// The hyperbolic tangent.
     Tanh,
-    /// `x` by the normal distribution.
+    /// `x / 2 * (1 + erf(x / sqrt(2)))`
     Gelu,
-    /// Its approximation by a hyperbolic tangent.
+    /// The approximation of [`Function::Gelu`] by `tanh`.
     GeluTanh,
 }
 
@@ -35,7 +35,7 @@ pub(super) trait Activated: Copy {
     fn map(function: Function, all: &mut [Self]);
 }
 
-/// `f64` has the functions without exponentials; a caller asks [`Function::has_doubles`] before.
+/// `f64` has the functions without exponentials; callers check [`Function::has_doubles`] first.
 impl Activated for f64 {
     #[inline(always)]
     fn map(function: Function, all: &mut [f64]) {

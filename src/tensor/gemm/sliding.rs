@@ -1,4 +1,4 @@
-//! Convolutions of images whose channels lie one after the other.
+//! Convolutions of planar images: each channel is contiguous, as in NCHW.
 //!
 //! A unit of work is a block of positions by a block of channels of the result, with the whole
 //! depth: channels of the image by elements of the window. Sums are added up in blocks along the
@@ -18,11 +18,11 @@ use std::sync::Arc;
 /// Positions and channels of a unit, whose sums stay in a second-level cache.
 const MOST_POSITIONS: usize = 512;
 const MOST_CHANNELS: usize = 192;
-/// Windows with that many taps read as many channels as pages of memory, if channels are that many
-/// bytes apart: more than a processor has addresses of at hand.
+/// Windows with at most `FEW_TAPS` taps read from a page of memory of its own for each channel, if
+/// channels are at least `FAR` bytes apart: more pages than the address cache (TLB) holds.
 const FEW_TAPS: usize = 2;
 const FAR: usize = 2048;
-/// Channels of a unit of a convolution by channels.
+/// Channels of a unit of a depthwise convolution.
 const CHANNELS: usize = 4;
 
 /// The sizes of a convolution.
@@ -39,7 +39,7 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// The number of products that a sum has.
+    /// The number of products that are added up for an element of the result.
     pub fn depth(&self) -> usize {
         self.inputs * self.window.taps()
     }
@@ -61,18 +61,18 @@ pub struct Filters<T> {
     sizes: Sizes,
     /// Each group begins at a multiple of this.
     group: usize,
-    /// Of each group blocks along the depth, and in each block the panels of all channels.
+    /// For each group the blocks of its depth, and for each block the panels of all channels.
     panels: Vec<T>,
 }
 
 impl<T: Real> Filters<T> {
-    /// Packs weights, which lie in their order.
+    /// Packs contiguous weights of shape (outputs, inputs per group, window).
     ///
     /// # Panics
     /// When there are too few.
     pub fn of(weights: &[T], sizes: Sizes) -> Filters<T> {
         let (depth, outputs) = (sizes.depth(), sizes.outputs);
-        assert!(weights.len() >= sizes.groups * outputs * depth, "weights lie in their slice");
+        assert!(weights.len() >= sizes.groups * outputs * depth, "the slice has all weights");
         if sizes.is_by_channel() {
             return Filters { sizes, group: depth, panels: weights[..sizes.groups * depth].to_vec() };
         }
@@ -105,7 +105,7 @@ pub struct Image<'a, T> {
     pub distances: Distances,
 }
 
-/// The offsets of the steps along the depth, from the first channel of a group on.
+/// The offsets of image elements from the first channel of a group, one for each step of the depth.
 #[derive(Debug)]
 struct Steplist {
     offsets: Vec<u32>,
@@ -155,8 +155,8 @@ pub fn pad<T: Real>(window: &Window, image: &Image<'_, T>, channels: Range<usize
     }
 }
 
-/// Calls with memory of this thread, as that of a padded image is needed again and again. Its
-/// contents are whatever was there.
+/// Calls `work` with memory of this thread that is kept between calls, for padded images. Its
+/// contents are unspecified.
 pub fn with_memory<T: Real, R>(elements: usize, work: impl FnOnce(&mut [T]) -> R) -> R {
     let mut memory = T::with_tiles(|_, scratch| std::mem::take(&mut scratch.other));
     if memory.len() < elements {
@@ -167,7 +167,7 @@ pub fn with_memory<T: Real, R>(elements: usize, work: impl FnOnce(&mut [T]) -> R
     result
 }
 
-/// The elements after a padded image that tiles may read.
+/// The elements after the end of a padded image that tiles may read.
 pub const SLACK: usize = 128;
 
 impl<T: Real> Sliding<T> {
@@ -197,7 +197,7 @@ impl<T: Real> Sliding<T> {
         };
         let inputs = if is_by_channel { 1 } else { sizes.inputs };
         let groups = (sizes.groups - 1) * inputs * image.channel;
-        assert!(groups + last < image.elements.len(), "the image lies in its slice");
+        assert!(groups + last < image.elements.len(), "the slice has the whole image");
         Some(Sliding {
             sizes,
             steps: Arc::new(list),
@@ -321,7 +321,7 @@ impl<T: Real> Sliding<T> {
         }
     }
 
-    /// Sums where the result has them.
+    /// A view of the result in which a tile is accumulated.
     ///
     /// # Safety
     /// The rows and columns are some of the result.
@@ -331,8 +331,8 @@ impl<T: Real> Sliding<T> {
         Sums { first, pitch: positions, rows, columns, row, column, result_row: positions }
     }
 
-    /// Begins sums at 0 and adds a bias, if that is the first step: as a sum that is added to does,
-    /// so that both give the same bits.
+    /// Sets sums to 0 and adds the bias, if that is the first step of the epilogue: in the order of
+    /// sums that are accumulated elsewhere, so that both give the same bits.
     ///
     /// # Safety
     /// The sums can be written.
@@ -402,7 +402,7 @@ impl<T: Real> Sliding<T> {
         }
     }
 
-    /// Does the steps of the epilogue, and writes what is not in its place.
+    /// Applies the epilogue, and copies sums that were accumulated outside of the result to it.
     ///
     /// # Safety
     /// See `compute`.

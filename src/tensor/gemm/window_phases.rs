@@ -1,19 +1,19 @@
-//! Where the elements under a sliding window are.
+//! The addresses of image elements under a sliding window.
 //!
 //! A convolution is a product of weights and a matrix with a row for each element of the window and
-//! a column for each position. That matrix is not made. Positions are numbered along the padded
+//! a column for each position. That matrix is never built. Positions are numbered along the padded
 //! image, so that the element under each tap of the window is at a constant distance from its
-//! position: a step of the product reads contiguous elements at an offset. At the end of each line
-//! of the image are a few positions too many, whose sums are not kept.
+//! position: a step of the product reads contiguous elements at an offset. Each line of the image
+//! ends with a few surplus positions, whose sums are discarded.
 //!
 //! ```text
-//! image 4 x 4, padding 1, window 3 x 3: lines of 6 elements, of 4 positions and 2 too many
-//! position 0 1 2 3 . . | 6 7 8 9 . . | 12 …      tap (1, 2): 8 elements further, in every position
+//! image 4 x 4, padding 1, window 3 x 3: lines of 6 elements, 4 positions and 2 surplus ones
+//! position 0 1 2 3 . . | 6 7 8 9 . . | 12 …      tap (1, 2): 8 elements after any position
 //! ```
 //!
 //! Strides divide the padded image into phases, each of which has stride 1: the elements whose
-//! index has the same remainder stand next to each other. An image without padding and strides is
-//! read where it is.
+//! indices have the same remainder are contiguous. An image without padding and strides is read in
+//! place.
 
 use smallvec::SmallVec;
 
@@ -56,7 +56,8 @@ impl Axis {
         self.stride == 1 && self.before == 0 && self.length() == self.input
     }
 
-    /// The places in a phase that are elements of the image, and the element at the first of them.
+    /// The range of a phase that holds image elements, the rest being padding, and the image element
+    /// at its start.
     fn inside(&self, phase: usize) -> (std::ops::Range<usize>, usize) {
         let first = self.before.saturating_sub(phase).div_ceil(self.stride);
         let end = (self.input + self.before).saturating_sub(phase).div_ceil(self.stride);
@@ -73,7 +74,7 @@ pub struct Window {
     pub axes: [Axis; 3],
 }
 
-/// Distances between elements of an image: along its dimensions.
+/// The strides of an image, in elements, by dimension.
 pub type Distances = [usize; 3];
 
 impl Window {
@@ -92,7 +93,7 @@ impl Window {
         self.axes.iter().map(|axis| axis.input).product()
     }
 
-    /// Whether an image whose elements are that far apart is read where it is.
+    /// Whether an image with these strides is read in place.
     pub fn reads_in_place(&self, distances: Distances) -> bool {
         let [_, height, width] = self.axes;
         let contiguous = [height.input * width.input, width.input, 1];
@@ -115,14 +116,14 @@ impl Window {
         self.axes.iter().map(|axis| axis.phases().len()).product::<usize>() * self.phase()
     }
 
-    /// The number of positions, with those too many that stand between others.
+    /// The number of positions up to the last one, surplus ones included.
     pub(super) fn along(&self) -> usize {
         let [_, height, width] = self.lengths();
         let [depth, rows, columns] = self.axes.map(|axis| axis.output);
         if self.positions() == 0 { 0 } else { ((depth - 1) * height + rows - 1) * width + columns }
     }
 
-    /// Whether no positions are too many.
+    /// Whether there are no surplus positions.
     pub(super) fn has_no_gaps(&self) -> bool {
         self.along() == self.positions()
     }
@@ -175,8 +176,8 @@ impl Window {
         }
     }
 
-    /// Calls with runs of positions among those from one on, which are counted with those too many:
-    /// the first, the position that it is without them, and how many.
+    /// Calls `run` for each contiguous run of kept positions among `count` positions from `from` on:
+    /// with its first position, surplus ones counted, the same without them, and its length.
     #[inline(always)]
     pub(super) fn runs(&self, from: usize, count: usize, mut run: impl FnMut(usize, usize, usize)) {
         let [_, height, width] = self.lengths();
@@ -194,7 +195,7 @@ impl Window {
     }
 }
 
-/// The element of an image at a place of a phase.
+/// The image element at an index of a phase; `None` in the padding.
 fn element(axis: &Axis, phase: usize, place: usize) -> Option<usize> {
     (place * axis.stride + phase).checked_sub(axis.before).filter(|&at| at < axis.input)
 }

@@ -2,7 +2,7 @@
 //!
 //! The shapes are those of common models, batch 1. Ours has its weights packed, as a constant
 //! weight is, and pads the image in each call; PyTorch's is `torch.nn.functional.conv2d`. Both add
-//! a bias and take the positive part. They run in turns; the best of some rounds counts.
+//! a bias and apply `relu`. Rounds of both alternate, and the best one of each counts.
 
 use crate::peer::Peer;
 use anyhow::Result;
@@ -143,5 +143,5 @@ pub fn measure(python: Option<&Path>, shape: &str, rounds: usize) -> Result<Stri
         text.push('\n');
     }
     let version = peer.map_or_else(String::new, |peer| format!("; PyTorch {}", peer.version));
-    Ok(format!("{text}\nBest of {rounds} rounds in turns, one thread{version}.\n"))
+    Ok(format!("{text}\nBest of {rounds} rounds, alternating, one thread{version}.\n"))
 }
