@@ -56,8 +56,8 @@ impl Axis {
         self.stride == 1 && self.before == 0 && self.length() == self.input
     }
 
-    /// The range of a phase that holds image elements, the rest being padding, and the image element
-    /// at its start.
+    /// The range of a phase that holds image elements, the rest being padding, and the image
+    /// element at its start.
     fn inside(&self, phase: usize) -> (std::ops::Range<usize>, usize) {
         let first = self.before.saturating_sub(phase).div_ceil(self.stride);
         let end = (self.input + self.before).saturating_sub(phase).div_ceil(self.stride);
@@ -176,7 +176,7 @@ impl Window {
         }
     }
 
-    /// Calls `run` for each contiguous run of kept positions among `count` positions from `from` on:
+    /// Calls `run` for each contiguous run of kept positions among `count` positions from `from`:
     /// with its first position, surplus ones counted, the same without them, and its length.
     #[inline(always)]
     pub(super) fn runs(&self, from: usize, count: usize, mut run: impl FnMut(usize, usize, usize)) {
