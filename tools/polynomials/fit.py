@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """The polynomials of src/codegen/prelude.c and src/tensor/gemm/element_functions.rs: interpolation
-at Chebyshev's points in 240 bits, which is within a factor of two of the best, then each coefficient
-rounded. Needs mpmath. Prints the name, the binary logarithm of the largest error, and the
-coefficients, lowest first.
+at Chebyshev's points in 240 bits, which is within a factor of two of the best, then each
+coefficient rounded. Needs mpmath. Prints the name, the binary logarithm of the largest error, and
+the coefficients, lowest first.
 """
 
 from mpmath import *
