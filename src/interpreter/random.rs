@@ -1,5 +1,8 @@
 //! Random numbers that depend on the place of the draw, not on earlier draws.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
 /// Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC
 /// 2011): an enciphered counter.
 #[derive(Clone, Debug)]
@@ -44,6 +47,26 @@ impl Philox {
         (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()
     }
 
+    /// `n` numbers as [`Philox::normal`] draws them one after the other. The first numbers of recent
+    /// streams are kept: a search for inputs draws the same ones in each of hundreds of runs.
+    pub(crate) fn normals(&mut self, n: usize) -> Vec<f64> {
+        if self.used != 4 || self.counter[0] != 0 || n > MOST_KEPT {
+            return (0..n).map(|_| self.normal()).collect();
+        }
+        let numbers = KEPT.with_borrow_mut(|kept| kept.first(self, n));
+        self.skip(2 * n);
+        numbers
+    }
+
+    /// Skips `n` words of a new stream.
+    fn skip(&mut self, n: usize) {
+        self.counter[0] = (n / 4) as u32;
+        self.used = 4;
+        (0..n % 4).for_each(|_| {
+            self.bits();
+        });
+    }
+
     /// Uniform in `low..high`.
     pub fn int(&mut self, low: i64, high: i64) -> i64 {
         let span = high.wrapping_sub(low).max(1) as u64;
@@ -70,9 +93,48 @@ fn encipher(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
     counter
 }
 
+/// The maximal number of kept numbers of a stream.
+const MOST_KEPT: usize = 1 << 18;
+/// The maximal number of streams of which numbers are kept, by each thread.
+const MOST_STREAMS: usize = 16;
+
+thread_local! {
+    static KEPT: RefCell<Kept> = const { RefCell::new(Kept(BTreeMap::new())) };
+}
+
+/// The first normal numbers of streams, each with the state after them; by key and counter.
+struct Kept(BTreeMap<([u32; 2], [u32; 4]), (Vec<f64>, Philox)>);
+
+impl Kept {
+    /// The first `n` numbers of a new stream.
+    fn first(&mut self, stream: &Philox, n: usize) -> Vec<f64> {
+        let name = (stream.key, stream.counter);
+        if self.0.len() == MOST_STREAMS && !self.0.contains_key(&name) {
+            self.0.clear();
+        }
+        let (numbers, end) = self.0.entry(name).or_insert_with(|| (Vec::new(), stream.clone()));
+        let more = n.saturating_sub(numbers.len());
+        numbers.extend((0..more).map(|_| end.normal()));
+        numbers[..n].to_vec()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Kept numbers are those of single draws, and the stream continues after them.
+    #[test]
+    fn kept_numbers_are_those_of_single_draws() {
+        for n in [0, 1, 2, 3, 7, 2, MOST_KEPT + 1] {
+            let (mut single, mut kept) = (Philox::new(3, 1, 1), Philox::new(3, 1, 1));
+            let numbers: Vec<f64> = (0..n).map(|_| single.normal()).collect();
+            assert_eq!(kept.normals(n), numbers);
+            assert_eq!((kept.bits(), kept.normals(3)), (single.bits(), (0..3).map(|_| single.normal()).collect()));
+        }
+        let streams = (0..2 * MOST_STREAMS as u64).map(|place| (Philox::new(3, place, 1), Philox::new(3, place, 1)));
+        streams.for_each(|(mut single, mut kept)| assert_eq!(kept.normals(1)[0], single.normal()));
+    }
 
     /// Known answers from the authors' Random123, `kat_vectors`.
     #[test]

@@ -180,6 +180,9 @@ fn elements(sketch: &TensorSketch, n: usize, style: Style, draws: &mut Philox) -
         let (low, high) = sketch.range;
         return Elements::Ints((0..n).map(|_| draws.int(low, high)).collect());
     }
+    if style != Style::Adversarial && !dtype.is_complex() {
+        return Elements::Reals(draws.normals(n));
+    }
     let mut real = || real(dtype, style, draws);
     match dtype.is_complex() {
         true => Elements::Complex((0..n).map(|_| C128::new(real(), real())).collect()),

@@ -17,28 +17,120 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The statements of groups over `%x` and `%w`, which make `%y`.
-const CASES: [(&str, &str); 10] = [
-    ("points", "%s : Tensor = aten::add(%x, %w, %one)\n  %y : Tensor = aten::relu(%s)"),
-    ("gate", "%s : Tensor = aten::sigmoid(%x)\n  %t : Tensor = aten::tanh(%w)\n  %y : Tensor = aten::mul(%s, %t)"),
-    ("sum", "%s : Tensor = aten::mul(%x, %w)\n  %y : Tensor = aten::sum(%s, %inner, %no, %none)"),
-    ("softmax", "%s : Tensor = aten::add(%x, %w, %one)\n  %y : Tensor = aten::softmax(%s, %one, %none)"),
-    ("variance", "%s : Tensor = aten::add(%x, %w, %one)\n  %y : Tensor = aten::var(%s, %inner, %no, %no)"),
-    ("extremum", "%s : Tensor = aten::add(%x, %w, %one)\n  %y : Tensor = aten::amax(%s, %inner, %no)"),
-    ("place", "%s : Tensor = aten::add(%x, %w, %one)\n  %y : Tensor = aten::argmax(%s, %one, %no)"),
-    ("scan", "%s : Tensor = aten::add(%x, %w, %one)\n  %y : Tensor = aten::cumsum(%s, %one, %none)"),
-    ("interleaved", "%s : Tensor = aten::mul(%x, %w)\n  %y : Tensor = aten::sum(%s, %outer, %no, %none)"),
-    (
-        "columns",
-        "%m : Tensor = aten::sum(%x, %inner, %yes, %none)\n  %d : Tensor = aten::mul(%w, %m)\n  \
-         %y : Tensor = aten::sum(%d, %outer, %no, %none)",
-    ),
-];
-/// The shapes of `%x` and `%w`: rows that are longer than a block and shorter, and more rows than
-/// two blocks of threads have; operands that a launch walks in one dimension and in two.
-const SIZES: [(&str, &str); 3] = [("5,1000", "5,1000"), ("33,7", "33,1"), ("600,2", "1,2")];
+/// A group over `%x` and `%w`, which makes `%y`.
+struct Case {
+    name: &'static str,
+    rank: Rank,
+    body: &'static str,
+}
+
+/// How many dimensions operands have, and which of them are reduced.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rank {
+    /// Rows and elements of one dimension each.
+    Two,
+    /// Rows and elements of two each, which do not collapse: `%x` is a permuted view.
+    Four,
+}
+
+impl Rank {
+    /// The shapes of `%x` and `%w`, so that each function of a kernel is launched: for any rows, for
+    /// rows of up to 512, 2,048, 16,384 and more aligned elements, for parts of rows, aligned or
+    /// not, and what merges them; more rows than two blocks of threads have; operands that are
+    /// broadcast.
+    fn sizes(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Rank::Two => &[
+                ("5,1000", "5,1000"),
+                ("33,7", "33,1"),
+                ("600,2", "1,2"),
+                ("3,64", "1,64"),
+                ("2,4000", "2,4000"),
+                ("2,20000", "2,1"),
+                ("1,20001", "1,20001"),
+                ("1,140000", "1,140000"),
+            ],
+            Rank::Four => &[
+                ("2,5,3,101", "2,3,5,101"),
+                ("3,3,11,7", "3,1,3,7"),
+                ("40,3,15,2", "1,15,3,1"),
+                ("2,2,3,64", "2,1,2,64"),
+                ("1,4,2,1000", "1,2,4,1"),
+                ("1,4,2,5000", "1,2,1,5000"),
+                ("1,5,1,4001", "1,1,5,1"),
+                ("1,4,1,36000", "1,1,4,1"),
+            ],
+        }
+    }
+
+    /// The dimensions of rows, and of elements.
+    fn dims(self) -> (&'static str, &'static str) {
+        match self {
+            Rank::Two => ("[0]", "[1]"),
+            Rank::Four => ("[0, 1]", "[2, 3]"),
+        }
+    }
+
+    fn ty(self) -> &'static str {
+        match self {
+            Rank::Two => "Float(*, *)",
+            Rank::Four => "Float(*, *, *, *)",
+        }
+    }
+
+    /// The operand of the group that is made of `%x`.
+    fn view(self) -> (&'static str, &'static str) {
+        match self {
+            Rank::Two => ("", "%x"),
+            Rank::Four => (
+                "  %order : int[] = prim::Constant[value=[0, 2, 1, 3]]()\n  \
+                 %v : Float(*, *, *, *) = aten::permute(%x, %order)\n",
+                "%v",
+            ),
+        }
+    }
+}
+
+const CASES: [Case; 17] = {
+    const fn two(name: &'static str, body: &'static str) -> Case {
+        Case { name, rank: Rank::Two, body }
+    }
+    const fn four(name: &'static str, body: &'static str) -> Case {
+        Case { name, rank: Rank::Four, body }
+    }
+    const POINTS: &str = "%s : Tensor = aten::add(%x, %w, %one)\n  %y : Tensor = aten::relu(%s)";
+    const SUM: &str = "%s : Tensor = aten::mul(%x, %w)\n  %y : Tensor = aten::sum(%s, %inner, %no, %none)";
+    const SOFTMAX: &str = "%s : Tensor = aten::add(%x, %w, %one)\n  %y : Tensor = aten::softmax(%s, %last, %none)";
+    const VARIANCE: &str = "%s : Tensor = aten::add(%x, %w, %one)\n  %y : Tensor = aten::var(%s, %inner, %no, %no)";
+    const SCAN: &str = "%s : Tensor = aten::add(%x, %w, %one)\n  %y : Tensor = aten::cumsum(%s, %last, %none)";
+    const INTERLEAVED: &str = "%s : Tensor = aten::mul(%x, %w)\n  %y : Tensor = aten::sum(%s, %outer, %no, %none)";
+    const COLUMNS: &str = "%m : Tensor = aten::sum(%x, %inner, %yes, %none)\n  %d : Tensor = aten::mul(%w, %m)\n  \
+         %y : Tensor = aten::sum(%d, %outer, %no, %none)";
+    [
+        two("points", POINTS),
+        two(
+            "gate",
+            "%s : Tensor = aten::sigmoid(%x)\n  %t : Tensor = aten::tanh(%w)\n  %y : Tensor = aten::mul(%s, %t)",
+        ),
+        two("sum", SUM),
+        two("softmax", SOFTMAX),
+        two("variance", VARIANCE),
+        two("extremum", "%s : Tensor = aten::add(%x, %w, %one)\n  %y : Tensor = aten::amax(%s, %inner, %no)"),
+        two("place", "%s : Tensor = aten::add(%x, %w, %one)\n  %y : Tensor = aten::argmax(%s, %last, %no)"),
+        two("scan", SCAN),
+        two("interleaved", INTERLEAVED),
+        two("columns", COLUMNS),
+        four("points of 4", POINTS),
+        four("sum of 4", SUM),
+        four("softmax of 4", SOFTMAX),
+        four("variance of 4", VARIANCE),
+        four("scan of 4", SCAN),
+        four("interleaved of 4", INTERLEAVED),
+        four("columns of 4", COLUMNS),
+    ]
+};
 /// How many mutants are judged at the same time.
-const WORKERS: usize = 4;
+const WORKERS: usize = 2;
 /// What is replaced in the text of kernels, by what. An empty text stands for nothing.
 const CHANGES: [(&str, &str); 30] = [
     ("JO_BARRIER();", ""),
@@ -75,7 +167,7 @@ const CHANGES: [(&str, &str); 30] = [
 
 /// A change of the text of a case.
 struct Mutant {
-    case: &'static str,
+    case: &'static Case,
     at: usize,
     from: &'static str,
     to: &'static str,
@@ -88,7 +180,7 @@ impl Mutant {
     /// How the list of survivors names it.
     fn name(&self) -> String {
         let to = if self.to.is_empty() { "nothing" } else { self.to.trim() };
-        format!("{}: `{}` to `{to}` in `{}` ({})", self.case, self.from.trim(), self.line, self.number)
+        format!("{}: `{}` to `{to}` in `{}` ({})", self.case.name, self.from.trim(), self.line, self.number)
     }
 }
 
@@ -115,11 +207,11 @@ pub(crate) fn run(root: &Path, jitopt: &str, wanted: usize) -> Result<()> {
     let benches: Vec<Bench> =
         (0..WORKERS).map(|k| Bench { jitopt: jitopt.clone(), folder: folder.join(k.to_string()) }).collect();
     let (mut all, mut texts) = (Vec::new(), BTreeMap::new());
-    for (case, body) in CASES {
-        benches.iter().try_for_each(|bench| bench.write(case, body))?;
+    for case in &CASES {
+        benches.iter().try_for_each(|bench| bench.write(case))?;
         let text = benches[0].recorded(case)?;
         all.extend(mutants(case, &text));
-        texts.insert(case, text);
+        texts.insert(case.name, text);
     }
     let every = all.len().div_ceil(wanted.max(1)).max(1);
     let chosen: Vec<&Mutant> = all.iter().step_by(every).collect();
@@ -127,7 +219,7 @@ pub(crate) fn run(root: &Path, jitopt: &str, wanted: usize) -> Result<()> {
     let work = |bench: &Bench| -> Result<Counts> {
         let mut counts = Counts::default();
         while let Some(mutant) = chosen.get(next.fetch_add(1, Ordering::Relaxed)) {
-            match bench.verdict(mutant, &texts[mutant.case])? {
+            match bench.verdict(mutant, &texts[mutant.case.name])? {
                 Verdict::Found => counts.found += 1,
                 Verdict::NotCompiled => counts.not_compiled += 1,
                 Verdict::Survived if known.contains(&mutant.name()) => counts.explained += 1,
@@ -166,7 +258,7 @@ fn told(counts: &[Counts], possible: usize) -> Result<()> {
 }
 
 /// All changes of the kernels in a unit, in the order of places in the text.
-fn mutants(case: &'static str, text: &str) -> Vec<Mutant> {
+fn mutants(case: &'static Case, text: &str) -> Vec<Mutant> {
     let begin = text.find("\nJO_KERNEL(").unwrap_or(0);
     let end = text.find("_body(const void *arguments)").unwrap_or(text.len());
     let mut all = Vec::new();
@@ -195,38 +287,43 @@ enum Verdict {
 
 impl Bench {
     fn graph(&self, case: &str) -> PathBuf {
-        self.folder.join(format!("{case}.ir"))
+        self.folder.join(format!("{}.ir", case.replace(' ', "-")))
     }
 
     /// Writes a case.
-    fn write(&self, case: &str, body: &str) -> Result<()> {
+    fn write(&self, case: &Case) -> Result<()> {
         fs::create_dir_all(&self.folder)?;
+        let (ty, (outer, inner), (view, operand)) = (case.rank.ty(), case.rank.dims(), case.rank.view());
         let graph = format!(
-            "graph(%x : Float(*, *), %w : Float(*, *)):
-  %r : Tensor = prim::FusionGroup_0(%x, %w)
+            "graph(%x : {ty}, %w : {ty}):
+{view}  %r : Tensor = prim::FusionGroup_0({operand}, %w)
   return (%r)
-with prim::FusionGroup_0 = graph(%x : Float(*, *), %w : Float(*, *)):
+with prim::FusionGroup_0 = graph(%x : {ty}, %w : {ty}):
   %none : None = prim::Constant()
   %one : int = prim::Constant[value=1]()
+  %last : int = prim::Constant[value=-1]()
   %no : bool = prim::Constant[value=0]()
   %yes : bool = prim::Constant[value=1]()
-  %outer : int[] = prim::Constant[value=[0]]()
-  %inner : int[] = prim::Constant[value=[1]]()
-  {body}
+  %outer : int[] = prim::Constant[value={outer}]()
+  %inner : int[] = prim::Constant[value={inner}]()
+  {}
   return (%y)
-"
+",
+            case.body
         );
-        Ok(fs::write(self.graph(case), graph)?)
+        Ok(fs::write(self.graph(case.name), graph)?)
     }
 
     /// The unit that a case is compiled from.
-    fn recorded(&self, case: &str) -> Result<String> {
+    fn recorded(&self, case: &Case) -> Result<String> {
         let unit = self.folder.join("unit.c");
         let keep = format!("if grep -q jo_launch \"$a\" 2> /dev/null; then cp \"$a\" '{}'; fi", unit.display());
         self.write_compiler(&keep)?;
-        let (code, told) = self.validate(case, SIZES[0], 0)?;
-        ensure!(code == Some(0) && told.contains("launched"), "{case}: {told}");
-        fs::read_to_string(&unit).with_context(|| format!("{case} has no unit"))
+        for (seed, sizes) in case.rank.sizes().iter().enumerate() {
+            let (code, told) = self.validate(case.name, *sizes, seed)?;
+            ensure!(code == Some(0) && told.contains("launched"), "{} {sizes:?}: {told}", case.name);
+        }
+        fs::read_to_string(&unit).with_context(|| format!("{} has no unit", case.name))
     }
 
     /// Whether a mutant is found, by checks or by its results.
@@ -237,8 +334,8 @@ with prim::FusionGroup_0 = graph(%x : Float(*, *), %w : Float(*, *)):
         fs::write(&other, changed)?;
         let swap = format!("if cmp -s \"$a\" '{}'; then a='{}'; fi", unit.display(), other.display());
         self.write_compiler(&swap)?;
-        for (seed, sizes) in SIZES.iter().enumerate() {
-            let (code, told) = self.validate(mutant.case, *sizes, seed)?;
+        for (seed, sizes) in mutant.case.rank.sizes().iter().enumerate() {
+            let (code, told) = self.validate(mutant.case.name, *sizes, seed)?;
             if told.contains("could not be compiled") || told.contains("no kernel") {
                 return Ok(Verdict::NotCompiled);
             }
