@@ -17,118 +17,64 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A group over `%x` and `%w`, which makes `%y`.
-struct Case {
+/// Names and statements of groups over `%x` and `%w`, which make `%y`. Rows and elements have two
+/// dimensions each, which do not collapse.
+const CASES: [(&str, &str); 10] = [
+    ("points", "%s : Tensor = aten::add(%x, %w, %one)\n  %y : Tensor = aten::relu(%s)"),
+    ("gate", "%s : Tensor = aten::sigmoid(%x)\n  %t : Tensor = aten::tanh(%w)\n  %y : Tensor = aten::mul(%s, %t)"),
+    ("sum", "%s : Tensor = aten::mul(%x, %w)\n  %y : Tensor = aten::sum(%s, %inner, %no, %none)"),
+    ("softmax", "%s : Tensor = aten::add(%x, %w, %one)\n  %y : Tensor = aten::softmax(%s, %last, %none)"),
+    ("variance", "%s : Tensor = aten::add(%x, %w, %one)\n  %y : Tensor = aten::var(%s, %inner, %no, %no)"),
+    ("extremum", "%s : Tensor = aten::add(%x, %w, %one)\n  %y : Tensor = aten::amax(%s, %inner, %no)"),
+    ("place", "%s : Tensor = aten::add(%x, %w, %one)\n  %y : Tensor = aten::argmax(%s, %last, %no)"),
+    ("scan", "%s : Tensor = aten::add(%x, %w, %one)\n  %y : Tensor = aten::cumsum(%s, %last, %none)"),
+    ("interleaved", "%s : Tensor = aten::mul(%x, %w)\n  %y : Tensor = aten::sum(%s, %outer, %no, %none)"),
+    (
+        "columns",
+        "%m : Tensor = aten::sum(%x, %inner, %yes, %none)\n  %d : Tensor = aten::mul(%w, %m)\n  \
+         %y : Tensor = aten::sum(%d, %outer, %no, %none)",
+    ),
+];
+
+/// Operands of a case, for most of which it is one kernel.
+struct Form {
     name: &'static str,
-    rank: Rank,
-    body: &'static str,
+    /// Whether `%x` is a view in which dimensions 1 and 2 are swapped.
+    is_permuted: bool,
+    /// The shapes of `%x` before that, and of `%w`, which is broadcast, but not along the last
+    /// dimension: that would be another kernel.
+    sizes: &'static [(&'static str, &'static str)],
 }
 
-/// How many dimensions operands have, and which of them are reduced.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Rank {
-    /// Rows and elements of one dimension each.
-    Two,
-    /// Rows and elements of two each, which do not collapse: `%x` is a permuted view.
-    Four,
-}
-
-impl Rank {
-    /// The shapes of `%x` and `%w`, so that each function of a kernel is launched: for any rows, for
-    /// rows of up to 512, 2,048, 16,384 and more aligned elements, for parts of rows, aligned or
-    /// not, and what merges them; more rows than two blocks of threads have; operands that are
-    /// broadcast.
-    fn sizes(self) -> &'static [(&'static str, &'static str)] {
-        match self {
-            Rank::Two => &[
-                ("5,1000", "5,1000"),
-                ("33,7", "33,1"),
-                ("600,2", "1,2"),
-                ("3,64", "1,64"),
-                ("2,4000", "2,4000"),
-                ("2,20000", "2,1"),
-                ("1,20001", "1,20001"),
-                ("1,140000", "1,140000"),
-            ],
-            Rank::Four => &[
-                ("2,5,3,101", "2,3,5,101"),
-                ("3,3,11,7", "3,1,3,7"),
-                ("40,3,15,2", "1,15,3,1"),
-                ("2,2,3,64", "2,1,2,64"),
-                ("1,4,2,1000", "1,2,4,1"),
-                ("1,4,2,5000", "1,2,1,5000"),
-                ("1,5,1,4001", "1,1,5,1"),
-                ("1,4,1,36000", "1,1,4,1"),
-            ],
-        }
-    }
-
-    /// The dimensions of rows, and of elements.
-    fn dims(self) -> (&'static str, &'static str) {
-        match self {
-            Rank::Two => ("[0]", "[1]"),
-            Rank::Four => ("[0, 1]", "[2, 3]"),
-        }
-    }
-
-    fn ty(self) -> &'static str {
-        match self {
-            Rank::Two => "Float(*, *)",
-            Rank::Four => "Float(*, *, *, *)",
-        }
-    }
-
-    /// The operand of the group that is made of `%x`.
-    fn view(self) -> (&'static str, &'static str) {
-        match self {
-            Rank::Two => ("", "%x"),
-            Rank::Four => (
-                "  %order : int[] = prim::Constant[value=[0, 2, 1, 3]]()\n  \
-                 %v : Float(*, *, *, *) = aten::permute(%x, %order)\n",
-                "%v",
-            ),
-        }
-    }
-}
-
-const CASES: [Case; 17] = {
-    const fn two(name: &'static str, body: &'static str) -> Case {
-        Case { name, rank: Rank::Two, body }
-    }
-    const fn four(name: &'static str, body: &'static str) -> Case {
-        Case { name, rank: Rank::Four, body }
-    }
-    const POINTS: &str = "%s : Tensor = aten::add(%x, %w, %one)\n  %y : Tensor = aten::relu(%s)";
-    const SUM: &str = "%s : Tensor = aten::mul(%x, %w)\n  %y : Tensor = aten::sum(%s, %inner, %no, %none)";
-    const SOFTMAX: &str = "%s : Tensor = aten::add(%x, %w, %one)\n  %y : Tensor = aten::softmax(%s, %last, %none)";
-    const VARIANCE: &str = "%s : Tensor = aten::add(%x, %w, %one)\n  %y : Tensor = aten::var(%s, %inner, %no, %no)";
-    const SCAN: &str = "%s : Tensor = aten::add(%x, %w, %one)\n  %y : Tensor = aten::cumsum(%s, %last, %none)";
-    const INTERLEAVED: &str = "%s : Tensor = aten::mul(%x, %w)\n  %y : Tensor = aten::sum(%s, %outer, %no, %none)";
-    const COLUMNS: &str = "%m : Tensor = aten::sum(%x, %inner, %yes, %none)\n  %d : Tensor = aten::mul(%w, %m)\n  \
-         %y : Tensor = aten::sum(%d, %outer, %no, %none)";
-    [
-        two("points", POINTS),
-        two(
-            "gate",
-            "%s : Tensor = aten::sigmoid(%x)\n  %t : Tensor = aten::tanh(%w)\n  %y : Tensor = aten::mul(%s, %t)",
-        ),
-        two("sum", SUM),
-        two("softmax", SOFTMAX),
-        two("variance", VARIANCE),
-        two("extremum", "%s : Tensor = aten::add(%x, %w, %one)\n  %y : Tensor = aten::amax(%s, %inner, %no)"),
-        two("place", "%s : Tensor = aten::add(%x, %w, %one)\n  %y : Tensor = aten::argmax(%s, %last, %no)"),
-        two("scan", SCAN),
-        two("interleaved", INTERLEAVED),
-        two("columns", COLUMNS),
-        four("points of 4", POINTS),
-        four("sum of 4", SUM),
-        four("softmax of 4", SOFTMAX),
-        four("variance of 4", VARIANCE),
-        four("scan of 4", SCAN),
-        four("interleaved of 4", INTERLEAVED),
-        four("columns of 4", COLUMNS),
-    ]
-};
+/// Each function of a kernel is launched: for any rows, for rows of up to 512, 2,048, 16,384 and
+/// more aligned elements, and for parts of long rows, aligned or not. There are more rows than two
+/// blocks of threads have.
+const FORMS: [Form; 2] = [
+    Form {
+        name: "permuted",
+        is_permuted: true,
+        sizes: &[
+            ("2,5,3,101", "2,3,5,101"),
+            ("3,3,11,7", "3,1,3,7"),
+            ("40,3,15,2", "1,15,3,2"),
+            ("2,5,2,4001", "2,1,5,4001"),
+        ],
+    },
+    Form {
+        name: "contiguous",
+        is_permuted: false,
+        sizes: &[
+            ("3,5,11,7", "3,1,1,7"),
+            ("40,15,3,2", "1,15,1,2"),
+            ("2,3,2,64", "1,3,1,64"),
+            ("2,2,4,256", "2,1,1,256"),
+            ("2,2,4,1000", "1,2,1,1000"),
+            ("1,2,4,5000", "1,2,1,5000"),
+            ("1,2,5,4001", "1,2,1,4001"),
+            ("1,2,4,36000", "1,2,1,36000"),
+        ],
+    },
+];
 /// How many mutants are judged at the same time.
 const WORKERS: usize = 2;
 /// What is replaced in the text of kernels, by what. An empty text stands for nothing.
@@ -167,7 +113,8 @@ const CHANGES: [(&str, &str); 30] = [
 
 /// A change of the text of a case.
 struct Mutant {
-    case: &'static Case,
+    case: &'static str,
+    form: &'static Form,
     at: usize,
     from: &'static str,
     to: &'static str,
@@ -177,10 +124,14 @@ struct Mutant {
 }
 
 impl Mutant {
+    fn file(&self) -> String {
+        file(self.case, self.form)
+    }
+
     /// How the list of survivors names it.
     fn name(&self) -> String {
         let to = if self.to.is_empty() { "nothing" } else { self.to.trim() };
-        format!("{}: `{}` to `{to}` in `{}` ({})", self.case.name, self.from.trim(), self.line, self.number)
+        format!("{}: `{}` to `{to}` in `{}` ({})", self.file(), self.from.trim(), self.line, self.number)
     }
 }
 
@@ -207,11 +158,11 @@ pub(crate) fn run(root: &Path, jitopt: &str, wanted: usize) -> Result<()> {
     let benches: Vec<Bench> =
         (0..WORKERS).map(|k| Bench { jitopt: jitopt.clone(), folder: folder.join(k.to_string()) }).collect();
     let (mut all, mut texts) = (Vec::new(), BTreeMap::new());
-    for case in &CASES {
-        benches.iter().try_for_each(|bench| bench.write(case))?;
-        let text = benches[0].recorded(case)?;
-        all.extend(mutants(case, &text));
-        texts.insert(case.name, text);
+    for ((case, body), form) in CASES.into_iter().flat_map(|case| FORMS.iter().map(move |form| (case, form))) {
+        benches.iter().try_for_each(|bench| bench.write((case, form), body))?;
+        let text = benches[0].recorded((case, form))?;
+        all.extend(mutants((case, form), &text));
+        texts.insert(file(case, form), text);
     }
     let every = all.len().div_ceil(wanted.max(1)).max(1);
     let chosen: Vec<&Mutant> = all.iter().step_by(every).collect();
@@ -219,7 +170,7 @@ pub(crate) fn run(root: &Path, jitopt: &str, wanted: usize) -> Result<()> {
     let work = |bench: &Bench| -> Result<Counts> {
         let mut counts = Counts::default();
         while let Some(mutant) = chosen.get(next.fetch_add(1, Ordering::Relaxed)) {
-            match bench.verdict(mutant, &texts[mutant.case.name])? {
+            match bench.verdict(mutant, &texts[&mutant.file()])? {
                 Verdict::Found => counts.found += 1,
                 Verdict::NotCompiled => counts.not_compiled += 1,
                 Verdict::Survived if known.contains(&mutant.name()) => counts.explained += 1,
@@ -257,8 +208,13 @@ fn told(counts: &[Counts], possible: usize) -> Result<()> {
     Ok(())
 }
 
+/// What a case is called in one form.
+fn file(case: &str, form: &Form) -> String {
+    format!("{case}-{}", form.name)
+}
+
 /// All changes of the kernels in a unit, in the order of places in the text.
-fn mutants(case: &'static Case, text: &str) -> Vec<Mutant> {
+fn mutants((case, form): (&'static str, &'static Form), text: &str) -> Vec<Mutant> {
     let begin = text.find("\nJO_KERNEL(").unwrap_or(0);
     let end = text.find("_body(const void *arguments)").unwrap_or(text.len());
     let mut all = Vec::new();
@@ -271,7 +227,7 @@ fn mutants(case: &'static Case, text: &str) -> Vec<Mutant> {
             let is_note = code.find(" // ").is_some_and(|note| first + note < at);
             if !is_note {
                 let line = code.split(" // ").next().unwrap_or_default().trim().to_owned();
-                all.push(Mutant { case, at, from, to, line, number });
+                all.push(Mutant { case, form, at, from, to, line, number });
             }
         }
     }
@@ -287,43 +243,48 @@ enum Verdict {
 
 impl Bench {
     fn graph(&self, case: &str) -> PathBuf {
-        self.folder.join(format!("{}.ir", case.replace(' ', "-")))
+        self.folder.join(format!("{case}.ir"))
     }
 
     /// Writes a case.
-    fn write(&self, case: &Case) -> Result<()> {
+    fn write(&self, (case, form): (&str, &Form), body: &str) -> Result<()> {
         fs::create_dir_all(&self.folder)?;
-        let (ty, (outer, inner), (view, operand)) = (case.rank.ty(), case.rank.dims(), case.rank.view());
+        let x = if form.is_permuted { "%v" } else { "%x" };
         let graph = format!(
-            "graph(%x : {ty}, %w : {ty}):
-{view}  %r : Tensor = prim::FusionGroup_0({operand}, %w)
+            "graph(%x : Float(*, *, *, *), %w : Float(*, *, *, *)):
+  %order : int[] = prim::Constant[value=[0, 2, 1, 3]]()
+  %v : Float(*, *, *, *) = aten::permute(%x, %order)
+  %r : Tensor = prim::FusionGroup_0({x}, %w)
   return (%r)
-with prim::FusionGroup_0 = graph(%x : {ty}, %w : {ty}):
+with prim::FusionGroup_0 = graph(%x : Float(*, *, *, *), %w : Float(*, *, *, *)):
   %none : None = prim::Constant()
   %one : int = prim::Constant[value=1]()
   %last : int = prim::Constant[value=-1]()
   %no : bool = prim::Constant[value=0]()
   %yes : bool = prim::Constant[value=1]()
-  %outer : int[] = prim::Constant[value={outer}]()
-  %inner : int[] = prim::Constant[value={inner}]()
-  {}
+  %outer : int[] = prim::Constant[value=[0, 1]]()
+  %inner : int[] = prim::Constant[value=[2, 3]]()
+  {body}
   return (%y)
-",
-            case.body
+"
         );
-        Ok(fs::write(self.graph(case.name), graph)?)
+        Ok(fs::write(self.graph(&file(case, form)), graph)?)
     }
 
     /// The unit that a case is compiled from.
-    fn recorded(&self, case: &Case) -> Result<String> {
+    fn recorded(&self, (case, form): (&str, &Form)) -> Result<String> {
+        let case = file(case, form);
         let unit = self.folder.join("unit.c");
         let keep = format!("if grep -q jo_launch \"$a\" 2> /dev/null; then cp \"$a\" '{}'; fi", unit.display());
         self.write_compiler(&keep)?;
-        for (seed, sizes) in case.rank.sizes().iter().enumerate() {
-            let (code, told) = self.validate(case.name, *sizes, seed)?;
-            ensure!(code == Some(0) && told.contains("launched"), "{} {sizes:?}: {told}", case.name);
+        let mut texts = Vec::new();
+        // Some sizes have another kernel in some cases, and then find no mutant of the first one.
+        for (seed, sizes) in form.sizes.iter().enumerate() {
+            let (code, told) = self.validate(&case, *sizes, seed)?;
+            ensure!(code == Some(0) && told.contains("launched"), "{case} {sizes:?}: {told}");
+            texts.push(fs::read_to_string(&unit).with_context(|| format!("{case} has no unit"))?);
         }
-        fs::read_to_string(&unit).with_context(|| format!("{} has no unit", case.name))
+        Ok(texts.swap_remove(0))
     }
 
     /// Whether a mutant is found, by checks or by its results.
@@ -334,8 +295,8 @@ with prim::FusionGroup_0 = graph(%x : {ty}, %w : {ty}):
         fs::write(&other, changed)?;
         let swap = format!("if cmp -s \"$a\" '{}'; then a='{}'; fi", unit.display(), other.display());
         self.write_compiler(&swap)?;
-        for (seed, sizes) in mutant.case.rank.sizes().iter().enumerate() {
-            let (code, told) = self.validate(mutant.case.name, *sizes, seed)?;
+        for (seed, sizes) in mutant.form.sizes.iter().enumerate() {
+            let (code, told) = self.validate(&mutant.file(), *sizes, seed)?;
             if told.contains("could not be compiled") || told.contains("no kernel") {
                 return Ok(Verdict::NotCompiled);
             }
