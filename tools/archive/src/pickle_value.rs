@@ -53,7 +53,7 @@ pub(crate) struct Described {
     pub(crate) strides: Vec<u64>,
     pub(crate) offset: u64,
     pub(crate) requires_grad: bool,
-    pub(crate) quantizer: Option<Quantizer>,
+    pub(crate) quantizer: Option<Quantizer<Described>>,
     /// Whether Python wrote it as a parameter.
     pub(crate) parameter: bool,
 }

@@ -115,9 +115,9 @@ impl Dtype {
     }
 }
 
-/// Scale and zero point of a quantised tensor.
+/// Scale and zero point of a quantised tensor. `T` is a tensor of scales or zero points.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Quantizer {
+pub enum Quantizer<T = StoredTensor> {
     /// One scale and zero point.
     PerTensor {
         /// What an integer step is worth.
@@ -128,8 +128,49 @@ pub enum Quantizer {
     /// One of each for every index along this dimension.
     PerChannel {
         /// The dimension.
-        axis: i64,
+        axis: usize,
+        /// Scales along it.
+        scales: PerSlice<T>,
+        /// Zero points along it.
+        zero_points: PerSlice<T>,
+        /// Whether zero points are floats, as those of embeddings are.
+        floats: bool,
     },
+}
+
+/// A number for each slice.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PerSlice<T = StoredTensor> {
+    /// A tensor, from 1.5 on.
+    Tensor(Box<T>),
+    /// A list.
+    Listed(Vec<f64>),
+}
+
+impl<T> PerSlice<T> {
+    /// The same with tensors of another form.
+    pub(crate) fn with<U>(&self, mut form: impl FnMut(&T) -> Result<U>) -> Result<PerSlice<U>> {
+        Ok(match self {
+            PerSlice::Tensor(tensor) => PerSlice::Tensor(Box::new(form(tensor)?)),
+            PerSlice::Listed(numbers) => PerSlice::Listed(numbers.clone()),
+        })
+    }
+}
+
+impl<T> Quantizer<T> {
+    /// The same with tensors of another form.
+    pub(crate) fn with<U>(&self, mut form: impl FnMut(&T) -> Result<U>) -> Result<Quantizer<U>> {
+        Ok(match self {
+            Quantizer::PerTensor { scale, zero_point } => {
+                Quantizer::PerTensor { scale: *scale, zero_point: *zero_point }
+            }
+            Quantizer::PerChannel { axis, scales, zero_points, floats } => {
+                let scales = scales.with(&mut form)?;
+                let zero_points = zero_points.with(&mut form)?;
+                Quantizer::PerChannel { axis: *axis, scales, zero_points, floats: *floats }
+            }
+        })
+    }
 }
 
 /// A view of a storage.

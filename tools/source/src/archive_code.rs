@@ -252,7 +252,7 @@ fn literal(
                 Ok((Type::tensor(), Attribute::Opaque("<Tensor>".into())))
             }
             IValue::Tensor(tensor) => Ok((Type::tensor(), Attribute::Tensor(printed(tensor, release).into()))),
-            IValue::Object(_) => Err("an object"),
+            IValue::Object(_) => Ok((value.ty(), Attribute::Opaque("object(0x0)".into()))),
             _ => Err("a value without a literal"),
         },
     }

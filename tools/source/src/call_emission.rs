@@ -190,8 +190,13 @@ impl<'c> Emitter<'c> {
         let value = match (form, call.arguments.as_slice()) {
             ("annotate", [ty, value]) => {
                 let ty = self.annotation(ty)?;
-                let value = self.expression(value, Some(ty))?;
-                self.converted(value, ty, at)?
+                match listed(value) {
+                    Some(tensor) => self.to_list(tensor, ty, at)?,
+                    None => {
+                        let value = self.expression(value, Some(ty))?;
+                        self.converted(value, ty, at)?
+                    }
+                }
             }
             ("unchecked_cast", [ty, value]) => {
                 let ty = self.annotation(ty)?;
@@ -210,9 +215,26 @@ impl<'c> Emitter<'c> {
             }
             ("fork", [closure]) => return self.fork(closure, at).map(Sugared::Value),
             ("int" | "float" | "bool" | "str" | "complex", _) => return self.cast(form, call, at),
+            ("sorted", _) => return self.operator("aten::sorted", call, at),
             _ => return fail(format!("`{form}` is no function of {} arguments", call.arguments.len())),
         };
         Ok(Sugared::Value(value))
+    }
+
+    /// `annotate(List[float], x.tolist())`: the depth of the list and the kind of its numbers are
+    /// operands.
+    fn to_list(&mut self, tensor: &'c Expr, ty: Type, at: usize) -> Result<Value> {
+        let tensor = self.expression(tensor, None)?;
+        let (mut depth, mut number) = (0, ty);
+        while let TypeKind::List(element) = number.kind() {
+            (depth, number) = (depth + 1, *element);
+        }
+        let kinds = [Simple::Int, Simple::Float, Simple::Bool, Simple::Complex];
+        let Some(kind) = kinds.into_iter().position(|kind| number.is(kind)) else {
+            return fail(format!("a tensor becomes no `{ty}`"));
+        };
+        let (depth, kind) = (self.plain_int(depth, at), self.plain_int(kind as i64, at));
+        Ok(self.value(Symbol::new("prim::tolist"), &[tensor, depth, kind], ty, at))
     }
 
     /// `int(x)`: the value itself if it is one already.
@@ -397,6 +419,15 @@ impl<'c> Emitter<'c> {
         inner.body(def)?;
         let captured = inner.around.take().map(|around| around.captured).unwrap_or_default();
         Ok((inner.graph, captured))
+    }
+}
+
+/// What `x.tolist()` makes a list of.
+fn listed(expr: &Expr) -> Option<&Expr> {
+    let ExprKind::Call(call) = &expr.kind else { return None };
+    match &call.callee.kind {
+        ExprKind::Attribute(tensor, name) if name == "tolist" && call.arguments.is_empty() => Some(tensor),
+        _ => None,
     }
 }
 

@@ -6,7 +6,7 @@ use crate::load_hooks::HookBudget;
 use crate::packed_weights;
 use crate::printed_syntax::ExprKind;
 use crate::source_error::{Result, SourceError, fail};
-use jitopt_archive::{Archive, Quantizer, StoredTensor, StoredValue};
+use jitopt_archive::{Archive, PerSlice, Quantizer, StoredTensor, StoredValue};
 use jitopt_core::interpreter::{EnumMember, IValue, Object, files};
 use jitopt_core::symbol::Symbol;
 use jitopt_core::tensor::{self, C128, DType, Device, Tensor};
@@ -134,7 +134,19 @@ impl<'a> Values<'a> {
             Some(Quantizer::PerTensor { scale, zero_point }) => {
                 Ok(view.quantized(dtype, tensor::Quantizer::Tensor { scale: *scale, zero: *zero_point }))
             }
-            Some(Quantizer::PerChannel { .. }) => fail("tensors quantised per channel are not read"),
+            Some(Quantizer::PerChannel { axis, scales, zero_points, floats }) => {
+                let (scales, zeros) = (self.per_slice(scales)?, self.per_slice(zero_points)?);
+                let channels = tensor::Quantizer::Channels { scales, zeros, axis: *axis, floats: *floats };
+                Ok(view.quantized(dtype, channels))
+            }
+        }
+    }
+
+    /// Scales or zero points, which are not quantised.
+    fn per_slice(&mut self, numbers: &PerSlice) -> Result<Vec<f64>> {
+        match numbers {
+            PerSlice::Listed(numbers) => Ok(numbers.clone()),
+            PerSlice::Tensor(tensor) => Ok(self.tensor(tensor)?.read::<f64>()),
         }
     }
 
