@@ -14,6 +14,8 @@ pub(crate) struct Id(pub(crate) u32);
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Global {
     RebuildTensor,
+    /// A view of bytes, for element types that have no storage class.
+    RebuildTensorOfBytes,
     RebuildTensorOfType,
     RebuildQuantized,
     RebuildParameter,
@@ -31,7 +33,7 @@ pub(crate) enum Global {
     Device,
     Storage(Dtype),
     Scheme(&'static str),
-    Dtype,
+    Dtype(Dtype),
     /// A class of the archive, or of PyTorch's own C++ classes, by its qualified name.
     Class(String),
 }

@@ -349,6 +349,7 @@ impl Machine<'_> {
             (Global::Complex, [real, imaginary]) => Value::Complex(self.real(*real)?, self.real(*imaginary)?),
             (Global::Device, [name, ..]) => Value::Device(self.text_of(*name)?.to_owned()),
             (Global::RebuildTensor, _) => self.tensor(&all, false)?,
+            (Global::RebuildTensorOfBytes, _) => self.tensor_of_bytes(&all)?,
             (Global::RebuildQuantized, _) => self.tensor(&all, true)?,
             (Global::RebuildParameter, [tensor, requires_grad, _]) => self.parameter(*tensor, *requires_grad)?,
             (Global::RebuildParameterWithState, [tensor, requires_grad, _, state]) => {
@@ -427,6 +428,19 @@ impl Machine<'_> {
             quantizer,
             parameter: false,
         })))
+    }
+
+    /// The same with the element type after the other arguments.
+    fn tensor_of_bytes(&self, all: &[Id]) -> Result<Value> {
+        let (Some(Value::Global(Global::Dtype(dtype))), Some(usual)) =
+            (all.get(6).map(|id| self.get(*id)), all.get(..6))
+        else {
+            return refuse("_rebuild_tensor_v3 without an element type");
+        };
+        match self.tensor(usual, false)? {
+            Value::Tensor(described) => Ok(Value::Tensor(Box::new(Described { dtype: *dtype, ..*described }))),
+            other => Ok(other),
+        }
     }
 
     /// A tensor with attributes, which PyTorch sets on it: the compiler marks dynamic dimensions of
@@ -568,6 +582,7 @@ const PROPERTIES: [&str; 10] = [
 fn global_of(module: &str, name: &str) -> Result<Global> {
     Ok(match (module, name) {
         ("torch._utils", "_rebuild_tensor_v2") => Global::RebuildTensor,
+        ("torch._utils", "_rebuild_tensor_v3") => Global::RebuildTensorOfBytes,
         ("torch._utils", "_rebuild_qtensor") => Global::RebuildQuantized,
         ("torch._utils", "_rebuild_parameter") => Global::RebuildParameter,
         ("torch._utils", "_rebuild_parameter_with_state") => Global::RebuildParameterWithState,
@@ -587,7 +602,8 @@ fn global_of(module: &str, name: &str) -> Result<Global> {
         ("torch", "per_channel_affine") => Global::Scheme("per_channel_affine"),
         ("torch", "per_channel_affine_float_qparams") => Global::Scheme("per_channel_affine_float_qparams"),
         ("torch", _) if name.ends_with("Storage") => Global::Storage(Dtype::of_storage(name)?),
-        ("torch", _) if Dtype::of_name(name).is_ok() => Global::Dtype,
+        ("torch.storage", "UntypedStorage") => Global::Storage(Dtype::of_storage("ByteStorage")?),
+        ("torch", _) if Dtype::of_name(name).is_ok() => Global::Dtype(Dtype::of_name(name)?),
         _ if module == "__torch__" || module.starts_with("__torch__.") => class_of(module, name)?,
         _ => {
             let global = shown(&format!("{module}.{name}"));

@@ -145,7 +145,7 @@ impl<'c> Emitter<'c> {
         let inner = if let TypeKind::Optional(inner) = formal.ty.kind() { *inner } else { formal.ty };
         let unknown = || fail(format!("the default `{text}` of `{}` is not read", formal.name));
         match text {
-            // Up to 1.4 None has the type that is wanted.
+            // Up to 1.2 None has the type that is wanted.
             "None" if self.code.types_none() => return Ok(self.constant(None, formal.ty, at)),
             "None" => return Ok(self.none(at)),
             "True" | "False" => return Ok(self.truth(text == "True", at)),
@@ -155,8 +155,12 @@ impl<'c> Emitter<'c> {
             return self.default_list(items, inner, at).map_or_else(unknown, Ok);
         }
         if let Some(quoted) = text.strip_prefix('\'').or_else(|| text.strip_prefix('"')) {
-            let bytes = quoted.as_bytes()[..quoted.len().saturating_sub(1)].to_vec();
-            return Ok(self.text(&bytes, at));
+            return Ok(self.text(&unescaped(&quoted[..quoted.len().saturating_sub(1)]), at));
+        }
+        // One number for a list of a known length.
+        if let (TypeKind::List(_), Some(size), Ok(_)) = (inner.kind(), formal.size, text.parse::<i64>()) {
+            let items = vec![text; size as usize].join(",");
+            return self.default_list(&items, inner, at).map_or_else(unknown, Ok);
         }
         let is_float = inner.is(Simple::Float);
         match (text.parse::<i64>(), text.parse::<f64>()) {
@@ -420,6 +424,26 @@ impl<'c> Emitter<'c> {
         let captured = inner.around.take().map(|around| around.captured).unwrap_or_default();
         Ok((inner.graph, captured))
     }
+}
+
+/// The text of a default in quotes, `' \n\t\f\v'`.
+fn unescaped(text: &str) -> Vec<u8> {
+    let (mut bytes, mut rest) = (Vec::new(), text.bytes());
+    while let Some(byte) = rest.next() {
+        bytes.push(match byte {
+            b'\\' => match rest.next() {
+                Some(b'n') => b'\n',
+                Some(b't') => b'\t',
+                Some(b'r') => b'\r',
+                Some(b'f') => 0x0c,
+                Some(b'v') => 0x0b,
+                Some(other) => other,
+                None => byte,
+            },
+            other => other,
+        });
+    }
+    bytes
 }
 
 /// What `x.tolist()` makes a list of.
