@@ -1,7 +1,7 @@
 //! The values of a pickle: a graph of nodes that refer to each other by number.
 
 use crate::refusal::{Result, refuse};
-use crate::stored_tensors::{Dtype, Quantizer};
+use crate::stored_tensors::{Dtype, Quantizer, Signs};
 
 /// Nesting of values; a module in a module takes two.
 pub(crate) const DEEPEST: usize = 400;
@@ -56,6 +56,7 @@ pub(crate) struct Described {
     pub(crate) offset: u64,
     pub(crate) requires_grad: bool,
     pub(crate) quantizer: Option<Quantizer<Described>>,
+    pub(crate) signs: Signs,
     /// Whether Python wrote it as a parameter.
     pub(crate) parameter: bool,
 }

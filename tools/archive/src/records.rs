@@ -139,6 +139,7 @@ impl Records {
             storage,
             requires_grad: from.requires_grad,
             quantizer,
+            signs: from.signs,
         };
         tensor.check(bytes)?;
         Ok(tensor)

@@ -4,7 +4,7 @@
 use crate::declared_types::Declared;
 use crate::pickle_value::{Described, Global, Id, NamedStorage, Pickle, Value};
 use crate::refusal::{Refusal, Result, refuse, shown};
-use crate::stored_tensors::{Dtype, PerSlice, Quantizer};
+use crate::stored_tensors::{Dtype, PerSlice, Quantizer, Signs};
 use std::collections::HashSet;
 
 /// Reads a pickle that is exactly these bytes. Memory is bounded by a multiple of their number.
@@ -426,8 +426,27 @@ impl Machine<'_> {
             strides: self.naturals(all[3], "stride")?,
             requires_grad: *requires_grad,
             quantizer,
+            signs: all.get(wanted).map_or(Ok(Signs::default()), |metadata| self.signs(*metadata))?,
             parameter: false,
         })))
+    }
+
+    /// `{'conj': True}` of a tensor that shows another one with other signs.
+    fn signs(&self, metadata: Id) -> Result<Signs> {
+        let entries = match self.get(metadata) {
+            Value::None => return Ok(Signs::default()),
+            Value::Dict(entries) => entries,
+            other => return refuse(format!("the metadata of a tensor is {}", other.kind())),
+        };
+        let mut signs = Signs::default();
+        for (key, value) in entries {
+            match (self.text_of(*key)?, self.get(*value)) {
+                ("conj", Value::Bool(conjugate)) => signs.conjugate = *conjugate,
+                ("neg", Value::Bool(negative)) => signs.negative = *negative,
+                (key, _) => return refuse(format!("metadata {} of a tensor is not read", shown(key))),
+            }
+        }
+        Ok(signs)
     }
 
     /// The same with the element type after the other arguments.
@@ -437,8 +456,9 @@ impl Machine<'_> {
         else {
             return refuse("_rebuild_tensor_v3 without an element type");
         };
+        let signs = all.get(7).map_or(Ok(Signs::default()), |metadata| self.signs(*metadata))?;
         match self.tensor(usual, false)? {
-            Value::Tensor(described) => Ok(Value::Tensor(Box::new(Described { dtype: *dtype, ..*described }))),
+            Value::Tensor(described) => Ok(Value::Tensor(Box::new(Described { dtype: *dtype, signs, ..*described }))),
             other => Ok(other),
         }
     }

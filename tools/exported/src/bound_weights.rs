@@ -84,7 +84,7 @@ fn read(archive: &Archive, stored: &StoredTensor, storages: &mut HashMap<(usize,
     let width = stored.dtype.bytes();
     let elements = archive.storage_bytes(stored.storage) / width;
     // A small part of a large storage is copied: it is not worth the memory of the rest.
-    if elements > stored.elements().saturating_mul(4).max(1 << 16) {
+    if stored.signs.change() || elements > stored.elements().saturating_mul(4).max(1 << 16) {
         return tensor(dtype, &archive.content(stored)?, &sizes);
     }
     let key = (stored.storage, dtype);

@@ -122,6 +122,9 @@ impl<'a> Values<'a> {
     fn tensor(&mut self, stored: &StoredTensor) -> Result<Tensor> {
         let name = stored.dtype.name();
         let Some(dtype) = DType::from_python(name) else { return fail(format!("elements of type {name} are not run")) };
+        if stored.signs.change() {
+            return self.with_own_elements(stored, dtype);
+        }
         let whole = match self.storages.get(&(stored.storage, dtype)) {
             Some(known) => known.clone(),
             None => self.whole_storage(stored, dtype)?,
@@ -148,6 +151,13 @@ impl<'a> Values<'a> {
             PerSlice::Listed(numbers) => Ok(numbers.clone()),
             PerSlice::Tensor(tensor) => Ok(self.tensor(tensor)?.read::<f64>()),
         }
+    }
+
+    /// A tensor whose elements differ from those of its storage in signs.
+    fn with_own_elements(&self, stored: &StoredTensor, dtype: DType) -> Result<Tensor> {
+        let bytes = self.archive.content(stored).map_err(|refusal| SourceError::new(refusal.to_string()))?;
+        let sizes: Vec<i64> = stored.sizes.iter().map(|size| *size as i64).collect();
+        files::tensor_of_bytes(dtype, &bytes, &sizes).map_err(|error| SourceError::new(error.to_string()))
     }
 
     /// All elements of a storage.
