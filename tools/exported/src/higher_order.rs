@@ -190,13 +190,13 @@ fn map<'j>(writer: &mut Writer<'_>, frame: &mut Frame<'j>, call: &Call<'j>) -> R
     over_rows(writer, frame, call, [Vec::new(), rows, others])
 }
 
-/// `scan(body, carried, lists, others)`; up to 2.6 the dimension and whether it goes backwards stand
-/// before the others.
+/// `scan(body, carried, lists, others)`; up to 2.6 the dimension, and whether it goes backwards, are
+/// arguments before the others.
 fn scan<'j>(writer: &mut Writer<'_>, frame: &mut Frame<'j>, call: &Call<'j>) -> Result<()> {
     let last = match (call.inputs.get(3), call.inputs.get(4)) {
         (Some((_, Argument::Int(0))), None | Some((_, Argument::Bool(false)))) => 5,
         (Some((_, Argument::Int(_))), _) => {
-            return refuse("it goes backwards, or along another dimension than the first");
+            return refuse("it goes backwards, or not along the first dimension");
         }
         _ => 3,
     };

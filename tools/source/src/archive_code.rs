@@ -21,6 +21,9 @@ use std::sync::Arc;
 /// Elements of a tensor that PyTorch shows in a constant.
 const MOST_SHOWN: usize = 10;
 
+/// Bytes of a constant that is compared with others.
+const LARGEST_COMPARED: u64 = 1 << 18;
+
 /// The code of an archive, with its constants.
 #[derive(Debug)]
 pub struct ArchiveCode {
@@ -239,6 +242,7 @@ fn share_equal(archive: &Archive, constants: &mut [Constant]) {
     for (at, constant) in constants.iter().enumerate() {
         if let StoredValue::Tensor(tensor) = &constant.stored
             && tensor.quantizer.is_none()
+            && tensor.bytes() <= LARGEST_COMPARED
         {
             alike.entry((tensor.dtype, tensor.sizes.clone())).or_default().push(at);
         }
@@ -267,13 +271,16 @@ fn literal(
     item: &StoredValue,
     release: Release,
 ) -> std::result::Result<(Type, Attribute), &'static str> {
+    // The text shows no elements, so none are read.
+    if let StoredValue::Tensor(tensor) = item
+        && tensor.elements() > MOST_SHOWN as u64
+    {
+        return Ok((Type::tensor(), Attribute::Opaque("<Tensor>".into())));
+    }
     let value = values.value(item).map_err(|_| "a value")?;
     match exact_literals::of(&value, value.ty(), release) {
         Ok((Some(attribute), ty)) => Ok((plain_type(ty), attribute)),
         _ => match &value {
-            IValue::Tensor(tensor) if tensor.numel() > MOST_SHOWN => {
-                Ok((Type::tensor(), Attribute::Opaque("<Tensor>".into())))
-            }
             IValue::Tensor(tensor) if tensor.numel() == 1 && !tensor.dtype().is_quantized() => {
                 Ok((Type::tensor(), Attribute::Tensor(format!("{{{}}}", exact_literals::single(tensor)).into())))
             }
