@@ -190,8 +190,8 @@ fn map<'j>(writer: &mut Writer<'_>, frame: &mut Frame<'j>, call: &Call<'j>) -> R
     over_rows(writer, frame, call, [Vec::new(), rows, others])
 }
 
-/// `scan(body, carried, lists, others)`; up to 2.6 the dimension, and whether it goes backwards, are
-/// arguments before the others.
+/// `scan(body, carried, lists, others)`; up to 2.6 the dimension and the direction are arguments
+/// before the others.
 fn scan<'j>(writer: &mut Writer<'_>, frame: &mut Frame<'j>, call: &Call<'j>) -> Result<()> {
     let last = match (call.inputs.get(3), call.inputs.get(4)) {
         (Some((_, Argument::Int(0))), None | Some((_, Argument::Bool(false)))) => 5,

@@ -9,7 +9,7 @@ use crate::tensor_files::crc32;
 use crate::{byte_damage, json_damage};
 use jitopt_archive::Container;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::Path;
 
 /// The name of the file in a case.
 const FILE: &str = "m.pt";
@@ -27,10 +27,10 @@ pub struct ArchiveSeed {
 
 /// The archives among the seeds.
 pub fn seeds(seeds: &Seeds) -> Vec<ArchiveSeed> {
-    seeds.archives.iter().map(of_file).collect()
+    seeds.archives.iter().map(|path| of_file(path)).collect()
 }
 
-fn of_file(path: &PathBuf) -> ArchiveSeed {
+fn of_file(path: &Path) -> ArchiveSeed {
     let bytes = read(path);
     let records = Container::open(Box::new(bytes.clone())).ok().and_then(|container| {
         let entries = container.entries().iter();
@@ -273,7 +273,6 @@ fn zipped(records: &[Record]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::Path;
 
     fn all() -> Vec<ArchiveSeed> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/archives/Inputs");

@@ -195,7 +195,7 @@ impl<'c> Emitter<'c> {
             ("annotate", [ty, value]) => {
                 let ty = self.annotation(ty)?;
                 match listed(value) {
-                    Some(tensor) => self.to_list(tensor, ty, at)?,
+                    Some(tensor) => self.elements_of(tensor, ty, at)?,
                     None => {
                         let value = self.expression(value, Some(ty))?;
                         self.converted(value, ty, at)?
@@ -227,7 +227,7 @@ impl<'c> Emitter<'c> {
 
     /// `annotate(List[float], x.tolist())`: the depth of the list and the kind of its numbers are
     /// operands.
-    fn to_list(&mut self, tensor: &'c Expr, ty: Type, at: usize) -> Result<Value> {
+    fn elements_of(&mut self, tensor: &'c Expr, ty: Type, at: usize) -> Result<Value> {
         let tensor = self.expression(tensor, None)?;
         let (mut depth, mut number) = (0, ty);
         while let TypeKind::List(element) = number.kind() {
