@@ -252,7 +252,8 @@ fn type_of(tensor: &Tensor, release: Release) -> Type {
     }))
 }
 
-fn single(tensor: &Tensor) -> String {
+/// The text of the only element of a tensor, with six digits, as PyTorch prints it in a constant.
+pub fn single(tensor: &Tensor) -> String {
     match tensor.item() {
         Scalar::Bool(b) => u8::from(b).to_string(),
         Scalar::Int(n) => n.to_string(),

@@ -94,13 +94,19 @@ def try_out(wheel):
         clean = {"PATH": str(Path(folder) / "bin"), "HOME": folder}
         subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-index", str(wheel)], check=True, env=clean)
         script = (
-            "import jitopt, pathlib\n"
+            "import jitopt, pathlib, subprocess\n"
             "a, b = pathlib.Path('a.ir'), pathlib.Path('b.ir')\n"
             "text = 'graph(%x : Float(2, 2)):\\n  %y : Float(2, 2) = aten::{}(%x)\\n  return (%y)\\n'\n"
             "a.write_text(text.format('tanh')), b.write_text(text.format('sigmoid'))\n"
             "same, other = jitopt.check(a, a), jitopt.check(a, b)\n"
-            "assert same['verdict'] == 'equal', same\n"
-            "assert other['verdict'] == 'different', other\n"
+            "assert same['verdict'] == 'same', same\n"
+            "assert other['verdict'] == 'different' and other['class'] == 'operator', other\n"
+            "assert jitopt.check(a, 'missing.pt')['verdict'] == 'refused'\n"
+            "for name in ('two_layers.pt', 'two_layers.pt2'):\n"
+            "    sample = subprocess.run([jitopt.binary(), 'samples', name], check=True, capture_output=True)\n"
+            "    pathlib.Path(name).write_bytes(sample.stdout)\n"
+            "moved = jitopt.check('two_layers.pt', 'two_layers.pt2')\n"
+            "assert moved['verdict'] == 'same', moved\n"
         )
         subprocess.run([python, "-c", script], check=True, env=clean, cwd=folder)
         shown = [python, "-m", "jitopt", "--version"]

@@ -221,8 +221,11 @@ fn attend(call: &Call) -> Result<(Tensor, Tensor), Stop> {
 fn attend_in_parts(call: &Call) -> Result<Tensor, Stop> {
     let heads = Heads::of(call)?;
     let rows = heads.rows();
-    if rows <= ROWS_AT_ONCE || call.float("dropout_p")? > 0.0 {
+    if call.float("dropout_p")? > 0.0 {
         return Ok(attend(call)?.0);
+    }
+    if rows <= ROWS_AT_ONCE {
+        return Ok(in_order_of(&heads.query, attend(call)?.0));
     }
     let mut whole: Option<Tensor> = None;
     for first in (0..rows).step_by(ROWS_AT_ONCE as usize) {
@@ -237,9 +240,21 @@ fn attend_in_parts(call: &Call) -> Result<Tensor, Stop> {
         rows_of(whole, &part).copy_from(&result)?;
     }
     match whole {
-        Some(whole) => Ok(placed(whole, &heads.query)),
+        Some(whole) => Ok(in_order_of(&heads.query, placed(whole, &heads.query))),
         None => Ok(attend(call)?.0),
     }
+}
+
+/// The result of four dimensions has the order of dimensions of the query, as PyTorch's kernel for
+/// processors gives it: a program may view it without the heads.
+fn in_order_of(query: &Tensor, result: Tensor) -> Tensor {
+    if query.rank() != 4 || query.shape() != result.shape() || query.is_contiguous() {
+        return result;
+    }
+    let mut order: Vec<usize> = (0..4).collect();
+    order.sort_by_key(|dim| std::cmp::Reverse(query.strides()[*dim]));
+    let strides = layout::strides_in_order(result.shape(), &order);
+    result.laid(strides)
 }
 
 /// The scores of some of `all` rows under a mask: a bool mask selects; a floating point mask is

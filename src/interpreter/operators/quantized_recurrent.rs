@@ -11,6 +11,7 @@ use crate::interpreter::call::{Answer, Call, Row, one, several};
 use crate::interpreter::ivalue::IValue;
 use crate::interpreter::stop::Stop;
 use crate::tensor::{DType, Precision, Tensor, layout};
+use crate::types::release::Release;
 
 /// The rows.
 pub(crate) const ROWS: &[Row] = &[
@@ -206,8 +207,9 @@ fn gru(call: &Call<'_>) -> Answer {
 /// are ignored.
 fn own_weights(call: &Call<'_>) -> Result<Cell, Stop> {
     let weights = |name: &str| Packed::of(call.look(name).unwrap_or(&IValue::None));
-    // PyTorch's cells always use the smaller range.
-    Ok(Cell { input: weights("w_ih")?, hidden: weights("w_hh")?, reduced: true })
+    // PyTorch's cells always use the smaller range, from 1.7 on.
+    let reduced = call.release() >= Release(1, 7);
+    Ok(Cell { input: weights("w_ih")?, hidden: weights("w_hh")?, reduced })
 }
 
 /// A step of a cell with one state.

@@ -210,6 +210,8 @@ fn class_statement(class: &mut Class, lines: &[Line<'_>]) -> Result<()> {
             class.lists_buffers = true;
         }
         [Name("__forward_hooks__" | "__forward_pre_hooks__"), Mark("="), ..] | [Name("pass")] => {}
+        // Before the first annotation of a name that is no identifier.
+        [Name("__annotations__"), Mark("="), Mark("["), Mark("]")] => {}
         [Name("__annotations__"), Mark("["), Token::Text(name), Mark("]"), Mark("="), declared @ ..] => {
             class.attributes.push((unquoted(name), joined(declared)));
         }

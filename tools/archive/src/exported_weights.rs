@@ -4,7 +4,7 @@
 use crate::pickle_value::Value;
 use crate::records::Records;
 use crate::refusal::{Refusal, Result, refuse, shown};
-use crate::stored_tensors::{Dtype, NamedTensor, Role, StoredTensor};
+use crate::stored_tensors::{Dtype, NamedTensor, Role, Signs, StoredTensor};
 use crate::stored_values::{self, StoredValue};
 use crate::strict_json::Json;
 use crate::unpickler::unpickle;
@@ -46,6 +46,7 @@ fn of_row(records: &mut Records, folder: &str, row: &Json) -> Result<StoredTenso
         storage: 0,
         requires_grad: meta.get("requires_grad").is_true(),
         quantizer: None,
+        signs: Signs::default(),
     };
     let record = format!("data/{folder}/{path}");
     let Some(bytes) = records.size(&record) else { return refuse(format!("there is no record {}", shown(&record))) };

@@ -5,7 +5,7 @@ use crate::module_tree::{Tree, joined};
 use crate::pickle_value::{Id, Pickle, Value};
 use crate::records::Records;
 use crate::refusal::{Refusal, Result, refuse, shown};
-use crate::stored_tensors::{Dtype, NamedTensor, Role, StoredTensor};
+use crate::stored_tensors::{Dtype, NamedTensor, Role, Signs, StoredTensor};
 use crate::strict_json::Json;
 use crate::unpickler::unpickle;
 
@@ -81,6 +81,7 @@ pub(crate) fn of_row(records: &mut Records, row: &Json) -> Result<StoredTensor> 
         storage: 0,
         requires_grad: row.get("requiresGrad").is_true(),
         quantizer: None,
+        signs: Signs::default(),
     };
     let Some(bytes) = records.size(key) else { return refuse(format!("there is no record {}", shown(key))) };
     tensor.check(bytes)?;

@@ -43,7 +43,7 @@ pub use legacy_tree::{LegacyClass, LegacyTree};
 pub use refusal::Refusal;
 pub use safetensors_form::safetensors;
 pub use source_ranges::{Origin, SourceRange};
-pub use stored_tensors::{Dtype, NamedTensor, Quantizer, Role, StoredTensor};
+pub use stored_tensors::{Dtype, NamedTensor, PerSlice, Quantizer, Role, Signs, StoredTensor};
 pub use stored_values::StoredValue;
 pub use strict_json::Json;
 

@@ -1,7 +1,7 @@
 //! The values of a pickle: a graph of nodes that refer to each other by number.
 
 use crate::refusal::{Result, refuse};
-use crate::stored_tensors::{Dtype, Quantizer};
+use crate::stored_tensors::{Dtype, Quantizer, Signs};
 
 /// Nesting of values; a module in a module takes two.
 pub(crate) const DEEPEST: usize = 400;
@@ -14,6 +14,8 @@ pub(crate) struct Id(pub(crate) u32);
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Global {
     RebuildTensor,
+    /// A view of bytes, for element types that have no storage class.
+    RebuildTensorOfBytes,
     RebuildTensorOfType,
     RebuildQuantized,
     RebuildParameter,
@@ -31,7 +33,7 @@ pub(crate) enum Global {
     Device,
     Storage(Dtype),
     Scheme(&'static str),
-    Dtype,
+    Dtype(Dtype),
     /// A class of the archive, or of PyTorch's own C++ classes, by its qualified name.
     Class(String),
 }
@@ -53,7 +55,8 @@ pub(crate) struct Described {
     pub(crate) strides: Vec<u64>,
     pub(crate) offset: u64,
     pub(crate) requires_grad: bool,
-    pub(crate) quantizer: Option<Quantizer>,
+    pub(crate) quantizer: Option<Quantizer<Described>>,
+    pub(crate) signs: Signs,
     /// Whether Python wrote it as a parameter.
     pub(crate) parameter: bool,
 }

@@ -128,6 +128,9 @@ impl Records {
             let (key, named) = (shown(key), named.map_or("more than all".to_owned(), |named| named.to_string()));
             return refuse(format!("storage {key} has {named} bytes by its pickle, its record has {bytes}"));
         }
+        // Tensors of scales are not quantised themselves, which bounds the depth.
+        let scales = |scales: &Described| self.tensor_of(container, folder, scales);
+        let quantizer = from.quantizer.as_ref().map(|quantizer| quantizer.with(scales)).transpose()?;
         let tensor = StoredTensor {
             dtype: from.dtype,
             sizes: from.sizes.clone(),
@@ -135,7 +138,8 @@ impl Records {
             offset: from.offset,
             storage,
             requires_grad: from.requires_grad,
-            quantizer: from.quantizer.clone(),
+            quantizer,
+            signs: from.signs,
         };
         tensor.check(bytes)?;
         Ok(tensor)

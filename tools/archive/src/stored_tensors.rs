@@ -115,9 +115,9 @@ impl Dtype {
     }
 }
 
-/// Scale and zero point of a quantised tensor.
+/// Scale and zero point of a quantised tensor. `T` is a tensor of scales or zero points.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Quantizer {
+pub enum Quantizer<T = StoredTensor> {
     /// One scale and zero point.
     PerTensor {
         /// What an integer step is worth.
@@ -128,8 +128,49 @@ pub enum Quantizer {
     /// One of each for every index along this dimension.
     PerChannel {
         /// The dimension.
-        axis: i64,
+        axis: usize,
+        /// Scales along it.
+        scales: PerSlice<T>,
+        /// Zero points along it.
+        zero_points: PerSlice<T>,
+        /// Whether zero points are floats, as those of embeddings are.
+        floats: bool,
     },
+}
+
+/// A number for each slice.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PerSlice<T = StoredTensor> {
+    /// A tensor, from 1.5 on.
+    Tensor(Box<T>),
+    /// A list.
+    Listed(Vec<f64>),
+}
+
+impl<T> PerSlice<T> {
+    /// The same with tensors of another form.
+    pub(crate) fn with<U>(&self, mut form: impl FnMut(&T) -> Result<U>) -> Result<PerSlice<U>> {
+        Ok(match self {
+            PerSlice::Tensor(tensor) => PerSlice::Tensor(Box::new(form(tensor)?)),
+            PerSlice::Listed(numbers) => PerSlice::Listed(numbers.clone()),
+        })
+    }
+}
+
+impl<T> Quantizer<T> {
+    /// The same with tensors of another form.
+    pub(crate) fn with<U>(&self, mut form: impl FnMut(&T) -> Result<U>) -> Result<Quantizer<U>> {
+        Ok(match self {
+            Quantizer::PerTensor { scale, zero_point } => {
+                Quantizer::PerTensor { scale: *scale, zero_point: *zero_point }
+            }
+            Quantizer::PerChannel { axis, scales, zero_points, floats } => {
+                let scales = scales.with(&mut form)?;
+                let zero_points = zero_points.with(&mut form)?;
+                Quantizer::PerChannel { axis: *axis, scales, zero_points, floats: *floats }
+            }
+        })
+    }
 }
 
 /// A view of a storage.
@@ -149,6 +190,36 @@ pub struct StoredTensor {
     pub requires_grad: bool,
     /// What its integers mean.
     pub quantizer: Option<Quantizer>,
+    /// Which signs of its elements are other ones than those stored.
+    pub signs: Signs,
+}
+
+/// Signs that a view changes, as those of `x.conj()` and `x.conj().imag` do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Signs {
+    /// Complex elements are the conjugates of those stored.
+    pub conjugate: bool,
+    /// Elements are the negatives of those stored.
+    pub negative: bool,
+}
+
+impl Signs {
+    /// Whether elements are not those stored.
+    pub fn change(self) -> bool {
+        self.conjugate || self.negative
+    }
+
+    /// Changes the signs of little-endian elements: the highest bit of each number.
+    fn apply(self, dtype: Dtype, bytes: &mut [u8]) {
+        let is_complex = dtype.name().starts_with("complex");
+        let width = usize::try_from(dtype.bytes()).unwrap_or(1) / if is_complex { 2 } else { 1 };
+        for (place, number) in bytes.chunks_exact_mut(width.max(1)).enumerate() {
+            let flips = self.negative != (self.conjugate && is_complex && place % 2 == 1);
+            if let Some(last) = number.last_mut().filter(|_| flips) {
+                *last ^= 0x80;
+            }
+        }
+    }
 }
 
 impl StoredTensor {
@@ -189,6 +260,14 @@ impl StoredTensor {
 
     /// The elements in row-major order, from the bytes of the storage.
     pub(crate) fn gathered(&self, storage: &[u8]) -> Option<Vec<u8>> {
+        let mut bytes = self.gathered_as_stored(storage)?;
+        if self.signs.change() {
+            self.signs.apply(self.dtype, &mut bytes);
+        }
+        Some(bytes)
+    }
+
+    fn gathered_as_stored(&self, storage: &[u8]) -> Option<Vec<u8>> {
         let width = usize::try_from(self.dtype.bytes()).ok()?;
         let count = usize::try_from(self.elements()).ok()?;
         // A view may repeat elements: a size may be much larger than the storage.
@@ -282,7 +361,16 @@ mod tests {
     fn tensor(sizes: &[u64], strides: &[u64], offset: u64) -> StoredTensor {
         let dtype = Dtype::of_name("int16").expect("a type");
         let (sizes, strides) = (sizes.to_vec(), strides.to_vec());
-        StoredTensor { dtype, sizes, strides, offset, storage: 0, requires_grad: false, quantizer: None }
+        StoredTensor {
+            dtype,
+            sizes,
+            strides,
+            offset,
+            storage: 0,
+            requires_grad: false,
+            quantizer: None,
+            signs: Signs::default(),
+        }
     }
 
     #[test]
@@ -292,6 +380,20 @@ mod tests {
         assert_eq!(tensor(&[2], &[0], 5).gathered(&bytes), Some(vec![10, 11, 10, 11]));
         assert_eq!(tensor(&[], &[], 0).gathered(&bytes), Some(vec![0, 1]));
         assert_eq!(tensor(&[0, 3], &[3, 1], 0).gathered(&bytes), Some(vec![]));
+    }
+
+    #[test]
+    fn signs_of_conjugates_and_negatives_are_changed() {
+        let numbers = |all: [f32; 4]| all.map(f32::to_le_bytes).concat();
+        let dtype = Dtype::of_name("complex64").expect("a type");
+        let stored = StoredTensor { dtype, ..tensor(&[2], &[1], 0) };
+        let with = |conjugate: bool, negative: bool| {
+            StoredTensor { signs: Signs { conjugate, negative }, ..stored.clone() }
+                .gathered(&numbers([1.0, 2.0, 3.0, 4.0]))
+        };
+        assert_eq!(with(true, false), Some(numbers([1.0, -2.0, 3.0, -4.0])));
+        assert_eq!(with(false, true), Some(numbers([-1.0, -2.0, -3.0, -4.0])));
+        assert_eq!(with(true, true), Some(numbers([-1.0, 2.0, -3.0, 4.0])));
     }
 
     #[test]

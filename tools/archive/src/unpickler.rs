@@ -4,7 +4,7 @@
 use crate::declared_types::Declared;
 use crate::pickle_value::{Described, Global, Id, NamedStorage, Pickle, Value};
 use crate::refusal::{Refusal, Result, refuse, shown};
-use crate::stored_tensors::{Dtype, Quantizer};
+use crate::stored_tensors::{Dtype, PerSlice, Quantizer, Signs};
 use std::collections::HashSet;
 
 /// Reads a pickle that is exactly these bytes. Memory is bounded by a multiple of their number.
@@ -285,8 +285,13 @@ impl Machine<'_> {
 
     fn storage_of(&self, parts: Id) -> Result<NamedStorage> {
         const WRONG: &str = "a persistent id is not a storage, ('storage', type, key, device, elements)";
-        let [word, dtype, key, _device, elements] = self.tuple_of(parts).unwrap_or_default() else {
-            return refuse(WRONG);
+        let (word, dtype, key, elements) = match self.tuple_of(parts).unwrap_or_default() {
+            [word, dtype, key, _device, elements] => (word, dtype, key, elements),
+            // Releases 1.3 and 1.4 write what a view of a storage is, which is nothing.
+            [word, dtype, key, _device, elements, view] if *self.get(*view) == Value::None => {
+                (word, dtype, key, elements)
+            }
+            _ => return refuse(WRONG),
         };
         if self.text_of(*word) != Ok("storage") {
             return refuse(WRONG);
@@ -344,6 +349,7 @@ impl Machine<'_> {
             (Global::Complex, [real, imaginary]) => Value::Complex(self.real(*real)?, self.real(*imaginary)?),
             (Global::Device, [name, ..]) => Value::Device(self.text_of(*name)?.to_owned()),
             (Global::RebuildTensor, _) => self.tensor(&all, false)?,
+            (Global::RebuildTensorOfBytes, _) => self.tensor_of_bytes(&all)?,
             (Global::RebuildQuantized, _) => self.tensor(&all, true)?,
             (Global::RebuildParameter, [tensor, requires_grad, _]) => self.parameter(*tensor, *requires_grad)?,
             (Global::RebuildParameterWithState, [tensor, requires_grad, _, state]) => {
@@ -364,7 +370,7 @@ impl Machine<'_> {
             Value::Float(value) => Ok(*value),
             // Python writes the parts of complex numbers as floats; an int would be one, too.
             Value::Int(value) => Ok(*value as f64),
-            other => refuse(format!("{} is no part of a complex number", other.kind())),
+            other => refuse(format!("{} where a float is wanted", other.kind())),
         }
     }
 
@@ -410,17 +416,51 @@ impl Machine<'_> {
         let Value::Bool(requires_grad) = self.get(all[wanted - 2]) else {
             return refuse(format!("{name}: requires_grad is {}", self.get(all[wanted - 2]).kind()));
         };
-        let quantizer = if quantized { Some(self.quantizer(all[4])?) } else { None };
+        let sizes = self.naturals(all[2], "size")?;
+        let quantizer = if quantized { Some(self.quantizer(all[4], &sizes)?) } else { None };
         Ok(Value::Tensor(Box::new(Described {
             storage: storage.clone(),
             dtype: storage.dtype,
             offset: self.natural(all[1], "storage offset")?,
-            sizes: self.naturals(all[2], "size")?,
+            sizes,
             strides: self.naturals(all[3], "stride")?,
             requires_grad: *requires_grad,
             quantizer,
+            signs: all.get(wanted).map_or(Ok(Signs::default()), |metadata| self.signs(*metadata))?,
             parameter: false,
         })))
+    }
+
+    /// `{'conj': True}` of a tensor that shows another one with other signs.
+    fn signs(&self, metadata: Id) -> Result<Signs> {
+        let entries = match self.get(metadata) {
+            Value::None => return Ok(Signs::default()),
+            Value::Dict(entries) => entries,
+            other => return refuse(format!("the metadata of a tensor is {}", other.kind())),
+        };
+        let mut signs = Signs::default();
+        for (key, value) in entries {
+            match (self.text_of(*key)?, self.get(*value)) {
+                ("conj", Value::Bool(conjugate)) => signs.conjugate = *conjugate,
+                ("neg", Value::Bool(negative)) => signs.negative = *negative,
+                (key, _) => return refuse(format!("metadata {} of a tensor is not read", shown(key))),
+            }
+        }
+        Ok(signs)
+    }
+
+    /// The same with the element type after the other arguments.
+    fn tensor_of_bytes(&self, all: &[Id]) -> Result<Value> {
+        let (Some(Value::Global(Global::Dtype(dtype))), Some(usual)) =
+            (all.get(6).map(|id| self.get(*id)), all.get(..6))
+        else {
+            return refuse("_rebuild_tensor_v3 without an element type");
+        };
+        let signs = all.get(7).map_or(Ok(Signs::default()), |metadata| self.signs(*metadata))?;
+        match self.tensor(usual, false)? {
+            Value::Tensor(described) => Ok(Value::Tensor(Box::new(Described { dtype: *dtype, signs, ..*described }))),
+            other => Ok(other),
+        }
     }
 
     /// A tensor with attributes, which PyTorch sets on it: the compiler marks dynamic dimensions of
@@ -460,7 +500,7 @@ impl Machine<'_> {
         }
     }
 
-    fn quantizer(&self, parts: Id) -> Result<Quantizer> {
+    fn quantizer(&self, parts: Id, sizes: &[u64]) -> Result<Quantizer<Described>> {
         let parts = self.tuple_of(parts)?;
         let scheme = parts.first().map(|scheme| self.get(*scheme));
         match (scheme, parts) {
@@ -472,12 +512,34 @@ impl Machine<'_> {
                     _ => refuse("the scale is no float, or the zero point no int"),
                 }
             }
-            (Some(Value::Global(Global::Scheme("per_channel_affine"))), [_, _, _, axis]) => match self.get(*axis) {
-                Value::Int(axis) => Ok(Quantizer::PerChannel { axis: *axis }),
-                _ => refuse("the axis of the quantiser is no int"),
-            },
+            (Some(Value::Global(Global::Scheme(scheme))), [_, scales, zero_points, axis])
+                if scheme.starts_with("per_channel") =>
+            {
+                let axis = usize::try_from(self.natural(*axis, "axis of the quantiser")?).unwrap_or(usize::MAX);
+                let Some(slices) = sizes.get(axis) else {
+                    return refuse("the quantiser has an axis that is no dimension");
+                };
+                let (scales, zero_points) = (self.per_slice(*scales, *slices)?, self.per_slice(*zero_points, *slices)?);
+                let floats = *scheme == "per_channel_affine_float_qparams";
+                Ok(Quantizer::PerChannel { axis, scales, zero_points, floats })
+            }
             _ => refuse("the quantiser is neither per tensor nor per channel"),
         }
+    }
+
+    /// Scales or zero points, as many as there are slices.
+    fn per_slice(&self, id: Id, slices: u64) -> Result<PerSlice<Described>> {
+        let (count, numbers) = match self.get(id) {
+            Value::Tensor(tensor) if tensor.quantizer.is_none() && tensor.sizes.len() == 1 => {
+                (tensor.sizes[0], PerSlice::Tensor(tensor.clone()))
+            }
+            Value::List(items) => {
+                let numbers = items.iter().map(|item| self.real(*item)).collect::<Result<Vec<f64>>>()?;
+                (items.len() as u64, PerSlice::Listed(numbers))
+            }
+            other => return refuse(format!("{} is no list of scales or zero points", other.kind())),
+        };
+        if count == slices { Ok(numbers) } else { refuse(format!("{count} scales or zero points for {slices} slices")) }
     }
 
     fn parameter(&self, tensor: Id, requires_grad: Id) -> Result<Value> {
@@ -540,6 +602,7 @@ const PROPERTIES: [&str; 10] = [
 fn global_of(module: &str, name: &str) -> Result<Global> {
     Ok(match (module, name) {
         ("torch._utils", "_rebuild_tensor_v2") => Global::RebuildTensor,
+        ("torch._utils", "_rebuild_tensor_v3") => Global::RebuildTensorOfBytes,
         ("torch._utils", "_rebuild_qtensor") => Global::RebuildQuantized,
         ("torch._utils", "_rebuild_parameter") => Global::RebuildParameter,
         ("torch._utils", "_rebuild_parameter_with_state") => Global::RebuildParameterWithState,
@@ -557,8 +620,10 @@ fn global_of(module: &str, name: &str) -> Result<Global> {
         ("torch", "device") => Global::Device,
         ("torch", "per_tensor_affine") => Global::Scheme("per_tensor_affine"),
         ("torch", "per_channel_affine") => Global::Scheme("per_channel_affine"),
+        ("torch", "per_channel_affine_float_qparams") => Global::Scheme("per_channel_affine_float_qparams"),
         ("torch", _) if name.ends_with("Storage") => Global::Storage(Dtype::of_storage(name)?),
-        ("torch", _) if Dtype::of_name(name).is_ok() => Global::Dtype,
+        ("torch.storage", "UntypedStorage") => Global::Storage(Dtype::of_storage("ByteStorage")?),
+        ("torch", _) if Dtype::of_name(name).is_ok() => Global::Dtype(Dtype::of_name(name)?),
         _ if module == "__torch__" || module.starts_with("__torch__.") => class_of(module, name)?,
         _ => {
             let global = shown(&format!("{module}.{name}"));

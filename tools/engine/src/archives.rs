@@ -110,10 +110,22 @@ pub fn samples(name: &str, bytes: &[u8], wanted: &Wanted) -> Result<Option<Vec<I
 /// The methods of an archive that have graphs, one a line: those of the module, then those of the
 /// modules in it. Nothing for other files.
 pub fn methods_of(name: &str, bytes: &[u8]) -> Option<Result<String, Error>> {
-    looks_like_archive(bytes).then(|| {
-        let reader = Reader::of(name, opened(name, bytes)?, None)?;
-        Ok(reader.methods().into_iter().map(|(path, _)| path + "\n").collect())
+    looks_like_archive(bytes).then(|| listed(name, opened(name, bytes)?))
+}
+
+/// The same for a file, of which only the code and the values of the module are read.
+pub fn methods_in(name: &str, path: &Path) -> Option<Result<String, Error>> {
+    let (file, mut start) = (File::open(path).ok()?, [0u8; 4]);
+    std::io::Read::read_exact(&mut &file, &mut start).ok()?;
+    looks_like_archive(&start).then(|| {
+        let archive = jitopt_archive::open(Box::new(file)).map_err(|refusal| unread(refused(name, &refusal)))?;
+        listed(name, archive)
     })
+}
+
+fn listed(name: &str, archive: Archive) -> Result<String, Error> {
+    let reader = Reader::of(name, archive, None)?;
+    Ok(reader.methods().into_iter().map(|(path, _)| path + "\n").collect())
 }
 
 /// An archive with its code.

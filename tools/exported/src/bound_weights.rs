@@ -8,14 +8,15 @@ use jitopt_core::tensor::{DType, Tensor};
 use std::collections::{BTreeMap, HashMap};
 
 /// Parameters, buffers and constants under the names that bindings use, `self.fc.weight`. Tensors
-/// that share memory in the archive share it here.
+/// that share memory in the archive share it here. Weights of types that nothing computes with are
+/// left out.
 ///
 /// # Errors
-/// A record is damaged, or elements have a type that nothing can compute with.
+/// A record is damaged.
 pub fn weights(archive: &Archive) -> Result<BTreeMap<String, IValue>> {
     let mut storages = HashMap::new();
     let mut contents = BTreeMap::new();
-    for NamedTensor { name, tensor, .. } in &archive.tensors {
+    for NamedTensor { name, tensor, .. } in archive.tensors.iter().filter(|one| computed(&one.tensor).is_some()) {
         let bound = read(archive, tensor, &mut storages).map_err(|refusal| {
             let reason = format!("weight {}: {}", shown(name), refusal.reason);
             jitopt_archive::Refusal { reason, ..refusal }
@@ -69,17 +70,21 @@ fn collect_leaves(
     Ok(true)
 }
 
+/// The type of the elements, if it has arithmetic.
+fn computed(stored: &StoredTensor) -> Option<DType> {
+    DType::from_python(stored.dtype.name()).filter(|dtype| dtype.arithmetic().is_some())
+}
+
 /// A view of its storage, which is read once.
 fn read(archive: &Archive, stored: &StoredTensor, storages: &mut HashMap<(usize, DType), Tensor>) -> Result<Tensor> {
-    let name = stored.dtype.name();
-    let Some(dtype) = DType::from_python(name).filter(|dtype| dtype.arithmetic().is_some()) else {
-        return refuse(format!("nothing computes with elements of type {name}"));
+    let Some(dtype) = computed(stored) else {
+        return refuse(format!("nothing computes with elements of type {}", stored.dtype.name()));
     };
     let (sizes, strides) = (numbers(&stored.sizes)?, numbers(&stored.strides)?);
     let width = stored.dtype.bytes();
     let elements = archive.storage_bytes(stored.storage) / width;
     // A small part of a large storage is copied: it is not worth the memory of the rest.
-    if elements > stored.elements().saturating_mul(4).max(1 << 16) {
+    if stored.signs.change() || elements > stored.elements().saturating_mul(4).max(1 << 16) {
         return tensor(dtype, &archive.content(stored)?, &sizes);
     }
     let key = (stored.storage, dtype);

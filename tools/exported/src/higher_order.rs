@@ -190,9 +190,17 @@ fn map<'j>(writer: &mut Writer<'_>, frame: &mut Frame<'j>, call: &Call<'j>) -> R
     over_rows(writer, frame, call, [Vec::new(), rows, others])
 }
 
-/// `scan(body, carried, lists, others)`
+/// `scan(body, carried, lists, others)`; up to 2.6 the dimension and the direction are arguments
+/// before the others.
 fn scan<'j>(writer: &mut Writer<'_>, frame: &mut Frame<'j>, call: &Call<'j>) -> Result<()> {
-    let [carried, rows, others] = [1, 2, 3].map(|at| values_of(writer, frame, call, at));
+    let last = match (call.inputs.get(3), call.inputs.get(4)) {
+        (Some((_, Argument::Int(0))), None | Some((_, Argument::Bool(false)))) => 5,
+        (Some((_, Argument::Int(_))), _) => {
+            return refuse("it goes backwards, or not along the first dimension");
+        }
+        _ => 3,
+    };
+    let [carried, rows, others] = [1, 2, last].map(|at| values_of(writer, frame, call, at));
     over_rows(writer, frame, call, [carried?, rows?, others?])
 }
 

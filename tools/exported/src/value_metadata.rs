@@ -36,14 +36,15 @@ impl<'j> Metadata<'j> {
 /// `Float(2, *, requires_grad=0, device=cpu)`; symbolic sizes are open.
 fn type_of(meta: &Json, name: &str) -> Result<Type> {
     let number = meta.get("dtype").int();
-    let Some(dtype) = number.and_then(dtype_code).and_then(DType::from_code) else {
+    // Types that nothing computes with are left open.
+    let Some(dtype) = number.and_then(dtype_code).map(DType::from_code) else {
         let number = number.map_or("none".to_owned(), |number| number.to_string());
         return refuse(format!("tensor {} has the unknown element type {number}", shown(name)));
     };
     let sizes = dims(meta.get("sizes"), name)?;
     let strides: Option<Box<[i64]>> = dims(meta.get("strides"), name)?.iter().map(|dim| known(*dim)).collect();
     Ok(Type::new(TypeKind::Tensor(TensorType {
-        dtype: Some(dtype),
+        dtype,
         sizes: Some(sizes),
         strides: strides.map_or(Strides::Unknown, Strides::Known),
         requires_grad: Some(meta.get("requires_grad").is_true()),

@@ -1,5 +1,6 @@
 //! One mutant: a command with the files that it reads.
 
+use crate::archive_damage::{self, ArchiveSeed};
 use crate::chance::Chance;
 use crate::in_process::{Ended, run};
 use crate::pipeline_texts::Passes;
@@ -15,6 +16,8 @@ pub struct Case {
     pub argv: Vec<String>,
     /// The files, by name; `-` is standard input.
     pub files: BTreeMap<String, Vec<u8>>,
+    /// The part of an archive that was mutated; empty for other cases.
+    pub stage: &'static str,
 }
 
 /// The sources of cases.
@@ -23,6 +26,8 @@ pub struct Sources {
     pub seeds: Seeds,
     /// Passes and pipelines.
     pub passes: Passes,
+    /// Archives: where there are some, all mutants are archives.
+    pub archives: Vec<ArchiveSeed>,
 }
 
 impl Case {
@@ -30,6 +35,9 @@ impl Case {
     pub fn make(sources: &Sources, seed: u64, index: u64) -> Case {
         let mut chance = Chance::of_case(seed, index);
         let chance = &mut chance;
+        if !sources.archives.is_empty() {
+            return archive_damage::make(&sources.archives, chance);
+        }
         let commands = &sources.seeds.commands;
         let mut case = match commands.get(chance.below(commands.len())).filter(|_| chance.one_in(4)) {
             Some(command) => case_commands::of_lit(command, chance),

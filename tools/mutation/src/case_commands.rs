@@ -70,7 +70,7 @@ pub(crate) fn of_lit(command: &LitCommand, chance: &mut Chance) -> Case {
     if verifies && !words.iter().any(|word| word == "--no-verify") && chance.one_in(3) {
         words.push("--no-verify".to_owned());
     }
-    Case { argv: words, files }
+    Case { argv: words, files, ..Case::default() }
 }
 
 struct Making<'a> {

@@ -19,6 +19,8 @@ pub struct Ended {
     pub said: String,
     /// Processor time.
     pub time: Duration,
+    /// What it took more than it may.
+    pub overspent: Option<String>,
 }
 
 /// Runs a command; `argv[0]` is the name of the tool.
@@ -41,7 +43,7 @@ pub fn run(argv: &[String], stdin: &[u8], folder: &Path) -> Ended {
     let time = wall.elapsed().min(processor_time().saturating_sub(start));
     let mut said = String::from_utf8_lossy(&stderr).into_owned();
     let code = outcome.map_err(|payload| said += &format!("\npanicked outside all guards: {}", text(&*payload))).ok();
-    Ended { code, said, time }
+    Ended { code, said, time, overspent: None }
 }
 
 /// The output of a command without files.
@@ -76,7 +78,7 @@ impl Ended {
             Some(0..=6) if self.time > SLOW => {
                 Some(format!("slow: {:.1} s of processor time", self.time.as_secs_f64()))
             }
-            Some(0..=6) => None,
+            Some(0..=6) => self.overspent.clone(),
             Some(code) => Some(format!("exit code {code}: {}", self.site())),
             None => Some(self.site()),
         }

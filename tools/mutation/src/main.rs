@@ -2,6 +2,7 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool")]
 
+use jitopt_mutation::archive_damage;
 use jitopt_mutation::case::Sources;
 use jitopt_mutation::in_process::processor_time;
 use jitopt_mutation::pipeline_texts::Passes;
@@ -19,6 +20,8 @@ const HELP: &str = "\
 jitopt-mutate [--count N] [--hours H] [--jobs N] [--seed S] [--first N] [--failures DIR] [SEEDS...]
     Tries mutants of the files of `testdata`, and of SEEDS; the first of --count and --hours ends it.
     Exit code 1 when something failed; each kind of failure is saved once, as a folder with a lit file.
+jitopt-mutate --archives [--count N] [--jobs N] [--seed S] [SEEDS...]
+    The same with mutants of archives only; states the part of the file that each was made in.
 jitopt-mutate --replay FOLDER...
     Runs saved mutants again.
 ";
@@ -35,6 +38,7 @@ struct Options {
     folder: Option<PathBuf>,
     is_worker: bool,
     replays: bool,
+    archives: bool,
     paths: Vec<PathBuf>,
 }
 
@@ -63,6 +67,7 @@ impl Options {
             folder: None,
             is_worker: false,
             replays: false,
+            archives: false,
             paths: Vec::new(),
         };
         while let Some(word) = words.next() {
@@ -75,6 +80,7 @@ impl Options {
                 "--failures" => options.failures = value(&word, words.next())?,
                 "--folder" => options.folder = Some(value(&word, words.next())?),
                 "--worker" => options.is_worker = true,
+                "--archives" => options.archives = true,
                 "--replay" => options.replays = true,
                 _ if word.starts_with('-') => return Err(format!("error: unknown flag `{word}`")),
                 _ => options.paths.push(PathBuf::from(word)),
@@ -89,7 +95,9 @@ impl Options {
         }
         let testdata = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata");
         let folders: Vec<PathBuf> = [testdata].into_iter().chain(self.paths.clone()).collect();
-        let sources = Sources { seeds: Seeds::find(&folders), passes: Passes::listed() };
+        let seeds = Seeds::find(&folders);
+        let archives = if self.archives { archive_damage::seeds(&seeds) } else { Vec::new() };
+        let sources = Sources { seeds, passes: Passes::listed(), archives };
         if self.is_worker { self.work(&sources) } else { self.supervise(&sources) }
     }
 
@@ -125,12 +133,14 @@ impl Options {
             jobs: self.jobs.max(1),
             failures: self.failures.clone(),
             folders: self.paths.clone(),
+            archives: self.archives,
             scratch: scratch(),
         };
         let (seeds, start) = (&sources.seeds, Instant::now());
         println!(
-            "seed {}: {} graphs, {} commands, {} descriptions, {} files of tensors, {} profiles, {} logs",
+            "seed {}: {} archives, {} graphs, {} commands, {} descriptions, {} files of tensors, {} profiles, {} logs",
             self.seed,
+            seeds.archives.len(),
             seeds.graphs.len(),
             seeds.commands.len(),
             seeds.documents.len(),
@@ -180,6 +190,9 @@ fn value<T: FromStr>(flag: &str, word: Option<String>) -> Result<T, String> {
 fn summary(tally: &Tally, time: Duration) {
     let codes: Vec<String> = tally.codes.iter().map(|(code, n)| format!("{n} with {code}")).collect();
     println!("{} mutants in {:.0} s: {}", tally.tried, time.as_secs_f64(), codes.join(", "));
+    for (stage, n) in &tally.stages {
+        println!("  {n} in {stage}, {:.1} %", *n as f64 * 100.0 / tally.tried.max(1) as f64);
+    }
     println!("  {} graphs refused by a pass for what the verifier warns of", tally.refused);
     for (family, n) in &tally.failures {
         println!("  {n} times {family}");

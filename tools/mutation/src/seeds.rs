@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 /// Larger files are skipped: one takes as long as a hundred small ones.
 const LARGEST: u64 = 6 << 10;
+/// The same for archives, whose records are small.
+const LARGEST_ARCHIVE: u64 = 64 << 10;
 
 /// Files by content, each list sorted.
 #[derive(Default)]
@@ -19,6 +21,8 @@ pub struct Seeds {
     pub profiles: Vec<PathBuf>,
     /// Logs that `jitopt extract` reads.
     pub logs: Vec<PathBuf>,
+    /// Archives.
+    pub archives: Vec<PathBuf>,
     /// The commands of lit files.
     pub commands: Vec<LitCommand>,
 }
@@ -40,7 +44,7 @@ impl Seeds {
         while let Some(path) = pending.pop() {
             if path.is_dir() {
                 pending.extend(std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path()));
-            } else if path.metadata().is_ok_and(|data| data.len() <= LARGEST) {
+            } else if path.metadata().is_ok_and(|data| data.len() <= largest(&path)) {
                 files.push(path);
             }
         }
@@ -50,19 +54,27 @@ impl Seeds {
     }
 
     fn add(&mut self, file: PathBuf) {
-        let ending = file.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
-        match ending {
+        match ending(&file) {
             "ir" => {
                 self.commands.extend(commands(&file));
                 self.graphs.push(file);
             }
             "json" => self.documents.push(file),
             "safetensors" | "npz" | "npy" => self.tensors.push(file),
+            "pt" | "ptl" | "pt2" => self.archives.push(file),
             "prof" => self.profiles.push(file),
             "log" | "txt" => self.logs.push(file),
             _ => {}
         }
     }
+}
+
+fn ending(file: &Path) -> &str {
+    file.extension().and_then(|ending| ending.to_str()).unwrap_or_default()
+}
+
+fn largest(file: &Path) -> u64 {
+    if matches!(ending(file), "pt" | "ptl" | "pt2") { LARGEST_ARCHIVE } else { LARGEST }
 }
 
 /// A random file of a list; empty if there is none.

@@ -31,6 +31,8 @@ pub struct Campaign {
     pub failures: PathBuf,
     /// Seed files and directories.
     pub folders: Vec<PathBuf>,
+    /// Whether mutants are those of archives.
+    pub archives: bool,
     /// The directory of the workers' files.
     pub scratch: PathBuf,
 }
@@ -131,6 +133,9 @@ impl Campaign {
         let mut command = Command::new("sh");
         command.args(["-c", &limited]).arg(&self.program).args(["--worker", "--seed", &self.seed.to_string()]);
         command.args(["--first", &first.to_string(), "--count", &count.to_string()]);
+        if self.archives {
+            command.arg("--archives");
+        }
         if let Some(left) = left {
             command.args(["--hours", &(left / 3600.0).to_string()]);
         }
@@ -160,11 +165,11 @@ impl Tally {
     /// A line that `Tally::read` reads.
     pub fn line(&self) -> String {
         let codes: serde_json::Map<_, _> = self.codes.iter().map(|(code, n)| (code.to_string(), (*n).into())).collect();
-        format!(
-            "{}{}",
-            Self::MARK,
-            serde_json::json!({"tried": self.tried, "codes": codes, "refused": self.refused, "failures": self.failures})
-        )
+        let counts = serde_json::json!({
+            "tried": self.tried, "codes": codes, "refused": self.refused, "failures": self.failures,
+            "stages": self.stages,
+        });
+        format!("{}{counts}", Self::MARK)
     }
 
     fn read(line: &str) -> Option<Tally> {
@@ -176,6 +181,7 @@ impl Tally {
             refused: value["refused"].as_u64()?,
             codes: counts(&value["codes"]).filter_map(|(code, n)| Some((code.parse().ok()?, number(n)))).collect(),
             failures: counts(&value["failures"]).map(|(family, n)| (family, number(n))).collect(),
+            stages: counts(&value["stages"]).map(|(stage, n)| (stage, number(n))).collect(),
         })
     }
 
@@ -183,6 +189,7 @@ impl Tally {
         self.tried += other.tried;
         self.refused += other.refused;
         other.codes.into_iter().for_each(|(code, n)| *self.codes.entry(code).or_default() += n);
+        other.stages.into_iter().for_each(|(stage, n)| *self.stages.entry(stage).or_default() += n);
         other.failures.into_iter().for_each(|(family, n)| *self.failures.entry(family).or_default() += n);
     }
 }

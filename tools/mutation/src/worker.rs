@@ -45,6 +45,8 @@ pub struct Tally {
     pub codes: BTreeMap<i32, u64>,
     /// Number of graphs that a pass refused because of a verifier warning.
     pub refused: u64,
+    /// Number of mutants of archives per part of the file.
+    pub stages: BTreeMap<String, u64>,
     /// Failures by family, with their frequency.
     pub failures: BTreeMap<String, u64>,
 }
@@ -71,6 +73,9 @@ impl Run<'_> {
             tally.tried += 1;
             *tally.codes.entry(ended.code.unwrap_or(-1)).or_default() += 1;
             tally.refused += u64::from(ended.said.contains("cannot run over this graph"));
+            if !case.stage.is_empty() {
+                *tally.stages.entry(case.stage.to_owned()).or_default() += 1;
+            }
             let Some(failure) = ended.failure() else { continue };
             let times = tally.failures.entry(family(&failure)).or_default();
             *times += 1;
@@ -86,7 +91,10 @@ impl Run<'_> {
             *since = processor_time();
         }
         BEATS.fetch_add(1, Ordering::Relaxed);
-        case.run(&self.folder)
+        let before = if case.stage.is_empty() { None } else { resident_again() };
+        let mut ended = case.run(&self.folder);
+        ended.overspent = before.and_then(|before| overspent(case, &ended, before));
+        ended
     }
 
     fn report(&self, index: u64, case: &Case, failure: &str, since: &Mutex<Duration>, out: &mut dyn Write) {
@@ -121,6 +129,35 @@ impl Run<'_> {
         }
         best
     }
+}
+
+/// What reading an archive took more than it may: two seconds, 64 MiB and four times the file. A
+/// run has budgets of its own.
+fn overspent(case: &Case, ended: &Ended, before: u64) -> Option<String> {
+    /// Code without optimisation takes longer.
+    const LIMIT: Duration = Duration::from_secs(if cfg!(debug_assertions) { 20 } else { 2 });
+    if case.argv.get(1).is_some_and(|word| word == "run") {
+        return None;
+    }
+    let size: u64 = case.files.values().map(|bytes| bytes.len() as u64).sum();
+    let grown = status("VmHWM:").unwrap_or(before).saturating_sub(before);
+    if ended.time > LIMIT {
+        return Some(format!("slow: {:.1} s to read an archive", ended.time.as_secs_f64()));
+    }
+    (grown > (64 << 10) + 4 * size / 1024).then(|| format!("memory: {grown} kB to read an archive of {size} bytes"))
+}
+
+/// The resident memory in kilobytes, which its peak is set to; nothing where that is not known.
+fn resident_again() -> Option<u64> {
+    std::fs::write("/proc/self/clear_refs", "5").ok()?;
+    status("VmRSS:")
+}
+
+/// A number of kilobytes in `/proc/self/status`.
+fn status(field: &str) -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(field))?;
+    line.split_whitespace().next()?.parse().ok()
 }
 
 /// Counts cases, so that the watchdog can distinguish them.

@@ -41,7 +41,10 @@ pub(crate) fn run(
             Outcome { stderr: format!("error: {message}\n").into_bytes(), code: exit::USAGE, ..Outcome::default() }
         }
     };
-    let inputs: Vec<Named> = files.iter().map(|path| read(path, world)).collect();
+    let inputs: Vec<Named> = files
+        .iter()
+        .map(|path| if cli.input.archive.list { read_start(path, world) } else { read(path, world) })
+        .collect();
     let outcomes: Vec<Outcome> = if cli.output.jobs > 1 && inputs.len() > 1 {
         match pool(cli.output.jobs) {
             Some(pool) => pool.install(|| inputs.par_iter().map(job).collect()),
@@ -63,12 +66,25 @@ pub(crate) fn pool(jobs: usize) -> Option<rayon::ThreadPool> {
     stack::SIZES.iter().find_map(build)
 }
 
+/// The name of standard input.
+pub(crate) const STDIN: &str = "<stdin>";
+
+/// The first bytes of a file: what lists an archive reads parts of it.
+fn read_start(path: &Path, world: &mut World<'_>) -> Named {
+    if path.as_os_str() == "-" {
+        return read(path, world);
+    }
+    let mut start = Vec::new();
+    let read = std::fs::File::open(world.path(path)).and_then(|file| file.take(4).read_to_end(&mut start));
+    (path.display().to_string(), read.map(|_| start).map_err(|error| unreadable(path, &error, world)))
+}
+
 pub(crate) fn read(path: &Path, world: &mut World<'_>) -> Named {
     if path.as_os_str() == "-" {
         let mut text = Vec::new();
         let result = world.stdin.read_to_end(&mut text).map(|_| text);
         let result = result.map_err(|error| format!("cannot read standard input: {error}"));
-        return ("<stdin>".to_owned(), result);
+        return (STDIN.to_owned(), result);
     }
     (path.display().to_string(), std::fs::read(world.path(path)).map_err(|error| unreadable(path, &error, world)))
 }

@@ -121,7 +121,7 @@ fn row(tensor: &NamedTensor) -> Vec<String> {
     let sizes: Vec<String> = view.sizes.iter().map(u64::to_string).collect();
     let quantizer = match &view.quantizer {
         Some(Quantizer::PerTensor { scale, zero_point }) => format!("  scale {scale}, zero point {zero_point}"),
-        Some(Quantizer::PerChannel { axis }) => format!("  scales along dimension {axis}"),
+        Some(Quantizer::PerChannel { axis, .. }) => format!("  scales along dimension {axis}"),
         None => String::new(),
     };
     let bytes = format!("{} bytes{quantizer}", view.bytes());
@@ -187,6 +187,6 @@ fn as_json(path: &Path, archive: &Archive) -> String {
 fn quantizer(quantizer: &Quantizer) -> serde_json::Value {
     match quantizer {
         Quantizer::PerTensor { scale, zero_point } => serde_json::json!({"scale": scale, "zero_point": zero_point}),
-        Quantizer::PerChannel { axis } => serde_json::json!({"axis": axis}),
+        Quantizer::PerChannel { axis, .. } => serde_json::json!({"axis": axis}),
     }
 }

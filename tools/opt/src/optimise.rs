@@ -357,7 +357,7 @@ fn broken(plan: &Plan, name: &str, text: &[u8], message: &str) -> Outcome {
 fn graphs_of_file(cli: &Cli, plan: &Plan, name: &str, text: &[u8]) -> Outcome {
     let mut outcome = Outcome::default();
     if cli.input.archive.list {
-        return listed(name, text);
+        return listed(plan, name, text);
     }
     // Only this pipeline asks for the weights: others show the graph as PyTorch has it.
     let graph = match plan.pipeline_text.contains("@inference") {
@@ -393,10 +393,14 @@ fn graphs_of_file(cli: &Cli, plan: &Plan, name: &str, text: &[u8]) -> Outcome {
     outcome
 }
 
-/// `--list`: the methods of an archive.
-fn listed(name: &str, bytes: &[u8]) -> Outcome {
+/// `--list`: the methods of an archive. Of a file `bytes` are the first few.
+fn listed(plan: &Plan, name: &str, bytes: &[u8]) -> Outcome {
     let mut outcome = Outcome::default();
-    match archives::methods_of(name, bytes) {
+    let methods = match name {
+        batch::STDIN => archives::methods_of(name, bytes),
+        _ => archives::methods_in(name, &plan.folder.join(name)),
+    };
+    match methods {
         Some(Ok(text)) => outcome.stdout.extend(text.as_bytes()),
         Some(Err(error)) => outcome.fail(exit::of_kind(error.kind), error.message.trim_end()),
         None => outcome.fail(exit::USAGE, &format!("error: --list: {name} is no archive")),

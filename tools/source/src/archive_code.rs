@@ -6,20 +6,23 @@ use crate::old_operators;
 use crate::source_error::{Result, SourceError, fail};
 use crate::stored_ivalues::Values;
 use crate::tidying;
-use jitopt_archive::{Archive, Kind, Refusal, StoredTensor, StoredValue};
+use jitopt_archive::{Archive, Dtype, Kind, Refusal, StoredTensor, StoredValue};
 use jitopt_core::interpreter::{IValue, exact_literals, tensor_format};
 use jitopt_core::ir::{Attribute, Dialect, Graph, Node, Releases};
 use jitopt_core::symbol::attr;
 use jitopt_core::tensor::Tensor;
 use jitopt_core::types::Type;
-use jitopt_core::types::era::Era;
 use jitopt_core::types::release::Release;
 use jitopt_core::types::spelling::Spelling;
 use std::cell::Cell;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Elements of a tensor that PyTorch shows in a constant.
 const MOST_SHOWN: usize = 10;
+
+/// Bytes of a constant that is compared with others.
+const LARGEST_COMPARED: u64 = 1 << 18;
 
 /// The code of an archive, with its constants.
 #[derive(Debug)]
@@ -77,7 +80,8 @@ impl ArchiveCode {
         };
         let mut values = Values::of_constants(archive, &names);
         let constant = |stored: StoredValue| Constant { literal: literal(&mut values, &stored, release), stored };
-        let constants = items.into_iter().map(constant).collect();
+        let mut constants: Vec<Constant> = items.into_iter().map(constant).collect();
+        share_equal(archive, &mut constants);
         let class = archive.class.clone();
         ArchiveCode::of(archive, release, names, (constants, class))
     }
@@ -202,9 +206,9 @@ impl ArchiveCode {
         graph.dialect = Dialect { spelling, releases: Releases { oldest: release, newest: release } };
     }
 
-    /// Whether None has the type that is wanted, `Tensor?`: up to 1.4.
+    /// Whether None has the type that is wanted, `Tensor?`: up to 1.2.
     pub(crate) fn types_none(&self) -> bool {
-        self.release.era() == Era::V1_3
+        self.release < Release(1, 3)
     }
 
     /// `annotate(List[int], [])` instead of `[]`.
@@ -232,6 +236,29 @@ impl ArchiveCode {
     }
 }
 
+/// Gives constants with equal elements one text: PyTorch pools them as one constant.
+fn share_equal(archive: &Archive, constants: &mut [Constant]) {
+    let mut alike: HashMap<(Dtype, Vec<u64>), Vec<usize>> = HashMap::new();
+    for (at, constant) in constants.iter().enumerate() {
+        if let StoredValue::Tensor(tensor) = &constant.stored
+            && tensor.quantizer.is_none()
+            && tensor.bytes() <= LARGEST_COMPARED
+        {
+            alike.entry((tensor.dtype, tensor.sizes.clone())).or_default().push(at);
+        }
+    }
+    for group in alike.into_values().filter(|group| group.len() > 1) {
+        let mut firsts: HashMap<Vec<u8>, usize> = HashMap::new();
+        for at in group {
+            let StoredValue::Tensor(tensor) = &constants[at].stored else { continue };
+            let Ok(content) = archive.content(tensor) else { continue };
+            let first = *firsts.entry(content).or_insert(at);
+            let literal = constants[first].literal.clone();
+            constants[at].literal = literal;
+        }
+    }
+}
+
 /// The text of a tensor, whose copies share it.
 fn shared_text(attribute: &Attribute) -> Option<&Arc<str>> {
     if let Attribute::Tensor(text) | Attribute::Opaque(text) = attribute { Some(text) } else { None }
@@ -244,15 +271,21 @@ fn literal(
     item: &StoredValue,
     release: Release,
 ) -> std::result::Result<(Type, Attribute), &'static str> {
+    // The text shows no elements, so none are read.
+    if let StoredValue::Tensor(tensor) = item
+        && tensor.elements() > MOST_SHOWN as u64
+    {
+        return Ok((Type::tensor(), Attribute::Opaque("<Tensor>".into())));
+    }
     let value = values.value(item).map_err(|_| "a value")?;
     match exact_literals::of(&value, value.ty(), release) {
         Ok((Some(attribute), ty)) => Ok((plain_type(ty), attribute)),
         _ => match &value {
-            IValue::Tensor(tensor) if tensor.numel() > MOST_SHOWN => {
-                Ok((Type::tensor(), Attribute::Opaque("<Tensor>".into())))
+            IValue::Tensor(tensor) if tensor.numel() == 1 && !tensor.dtype().is_quantized() => {
+                Ok((Type::tensor(), Attribute::Tensor(format!("{{{}}}", exact_literals::single(tensor)).into())))
             }
             IValue::Tensor(tensor) => Ok((Type::tensor(), Attribute::Tensor(printed(tensor, release).into()))),
-            IValue::Object(_) => Err("an object"),
+            IValue::Object(_) => Ok((value.ty(), Attribute::Opaque("object(0x0)".into()))),
             _ => Err("a value without a literal"),
         },
     }

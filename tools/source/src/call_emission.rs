@@ -145,7 +145,7 @@ impl<'c> Emitter<'c> {
         let inner = if let TypeKind::Optional(inner) = formal.ty.kind() { *inner } else { formal.ty };
         let unknown = || fail(format!("the default `{text}` of `{}` is not read", formal.name));
         match text {
-            // Up to 1.4 None has the type that is wanted.
+            // Up to 1.2 None has the type that is wanted.
             "None" if self.code.types_none() => return Ok(self.constant(None, formal.ty, at)),
             "None" => return Ok(self.none(at)),
             "True" | "False" => return Ok(self.truth(text == "True", at)),
@@ -155,8 +155,12 @@ impl<'c> Emitter<'c> {
             return self.default_list(items, inner, at).map_or_else(unknown, Ok);
         }
         if let Some(quoted) = text.strip_prefix('\'').or_else(|| text.strip_prefix('"')) {
-            let bytes = quoted.as_bytes()[..quoted.len().saturating_sub(1)].to_vec();
-            return Ok(self.text(&bytes, at));
+            return Ok(self.text(&unescaped(&quoted[..quoted.len().saturating_sub(1)]), at));
+        }
+        // One number for a list of a known length.
+        if let (TypeKind::List(_), Some(size), Ok(_)) = (inner.kind(), formal.size, text.parse::<i64>()) {
+            let items = vec![text; size as usize].join(",");
+            return self.default_list(&items, inner, at).map_or_else(unknown, Ok);
         }
         let is_float = inner.is(Simple::Float);
         match (text.parse::<i64>(), text.parse::<f64>()) {
@@ -190,8 +194,13 @@ impl<'c> Emitter<'c> {
         let value = match (form, call.arguments.as_slice()) {
             ("annotate", [ty, value]) => {
                 let ty = self.annotation(ty)?;
-                let value = self.expression(value, Some(ty))?;
-                self.converted(value, ty, at)?
+                match listed(value) {
+                    Some(tensor) => self.elements_of(tensor, ty, at)?,
+                    None => {
+                        let value = self.expression(value, Some(ty))?;
+                        self.converted(value, ty, at)?
+                    }
+                }
             }
             ("unchecked_cast", [ty, value]) => {
                 let ty = self.annotation(ty)?;
@@ -210,9 +219,26 @@ impl<'c> Emitter<'c> {
             }
             ("fork", [closure]) => return self.fork(closure, at).map(Sugared::Value),
             ("int" | "float" | "bool" | "str" | "complex", _) => return self.cast(form, call, at),
+            ("sorted", _) => return self.operator("aten::sorted", call, at),
             _ => return fail(format!("`{form}` is no function of {} arguments", call.arguments.len())),
         };
         Ok(Sugared::Value(value))
+    }
+
+    /// `annotate(List[float], x.tolist())`: the depth of the list and the kind of its numbers are
+    /// operands.
+    fn elements_of(&mut self, tensor: &'c Expr, ty: Type, at: usize) -> Result<Value> {
+        let tensor = self.expression(tensor, None)?;
+        let (mut depth, mut number) = (0, ty);
+        while let TypeKind::List(element) = number.kind() {
+            (depth, number) = (depth + 1, *element);
+        }
+        let kinds = [Simple::Int, Simple::Float, Simple::Bool, Simple::Complex];
+        let Some(kind) = kinds.into_iter().position(|kind| number.is(kind)) else {
+            return fail(format!("a tensor becomes no `{ty}`"));
+        };
+        let (depth, kind) = (self.plain_int(depth, at), self.plain_int(kind as i64, at));
+        Ok(self.value(Symbol::new("prim::tolist"), &[tensor, depth, kind], ty, at))
     }
 
     /// `int(x)`: the value itself if it is one already.
@@ -397,6 +423,35 @@ impl<'c> Emitter<'c> {
         inner.body(def)?;
         let captured = inner.around.take().map(|around| around.captured).unwrap_or_default();
         Ok((inner.graph, captured))
+    }
+}
+
+/// The text of a default in quotes, `' \n\t\f\v'`.
+fn unescaped(text: &str) -> Vec<u8> {
+    let (mut bytes, mut rest) = (Vec::new(), text.bytes());
+    while let Some(byte) = rest.next() {
+        bytes.push(match byte {
+            b'\\' => match rest.next() {
+                Some(b'n') => b'\n',
+                Some(b't') => b'\t',
+                Some(b'r') => b'\r',
+                Some(b'f') => 0x0c,
+                Some(b'v') => 0x0b,
+                Some(other) => other,
+                None => byte,
+            },
+            other => other,
+        });
+    }
+    bytes
+}
+
+/// What `x.tolist()` makes a list of.
+fn listed(expr: &Expr) -> Option<&Expr> {
+    let ExprKind::Call(call) = &expr.kind else { return None };
+    match &call.callee.kind {
+        ExprKind::Attribute(tensor, name) if name == "tolist" && call.arguments.is_empty() => Some(tensor),
+        _ => None,
     }
 }
 

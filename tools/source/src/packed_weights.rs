@@ -1,12 +1,15 @@
 //! Weights that PyTorch's own classes pack for quantised layers, from what an archive stores.
 //!
-//! The classes are C++, `__torch__.torch.classes.quantized.*PackedParamsBase`; what they store is
-//! public (`ATen/native/quantized/cpu/fbgemm_utils.cpp`):
+//! The classes are C++, `__torch__.torch.classes.quantized.*PackedParamsBase` and
+//! `__torch__.torch.classes.rnn.CellParamsBase`; what they store is public
+//! (`ATen/native/quantized/cpu/fbgemm_utils.cpp`, `ATen/native/RNN.cpp`):
 //!
 //! ```text
 //! linear           (weight, bias)
 //! convolution 2    ("2", [numbers, weight], [bias])       numbers: an int16 tensor
 //! convolution 3    (3, [numbers], [none, weight, bias])   numbers: a list of ints
+//! embedding        (1, [weight], [], [bits of an element])
+//! recurrent cell   (kind, [biases], [], [reduced range], [weights of input, of state])
 //! numbers          dimensions, strides, paddings, dilations, output paddings, groups, transposed
 //! ```
 //!
@@ -18,12 +21,14 @@ use jitopt_core::symbol::Symbol;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// The module of these classes.
+/// The module of most of these classes.
 const CLASSES: &str = "__torch__.torch.classes.quantized.";
+/// The class of one layer in one direction.
+const CELL: &str = "__torch__.torch.classes.rnn.CellParamsBase";
 
 /// Whether objects of a class are packed weights.
 pub(crate) fn is_packed(class: &str) -> bool {
-    class.strip_prefix(CLASSES).is_some_and(|class| class.ends_with("PackedParamsBase"))
+    class == CELL || class.strip_prefix(CLASSES).is_some_and(|class| class.ends_with("PackedParamsBase"))
 }
 
 /// The packed weights of a state.
@@ -31,6 +36,8 @@ pub(crate) fn packed(class: &str, state: &IValue) -> Result<IValue> {
     let attributes = match class.strip_prefix(CLASSES) {
         Some("LinearPackedParamsBase") => of_linear(state),
         Some("Conv2dPackedParamsBase" | "Conv3dPackedParamsBase") => of_convolution(state),
+        Some("EmbeddingPackedParamsBase") => of_embedding(state),
+        None => of_cell(state),
         _ => None,
     };
     let Some(attributes) = attributes else {
@@ -55,6 +62,31 @@ fn of_linear(state: &IValue) -> Option<Attributes> {
         [weight @ IValue::Tensor(_), bias] => Some(vec![("weight", weight.clone()), ("bias", bias.clone())]),
         _ => None,
     }
+}
+
+fn of_embedding(state: &IValue) -> Option<Attributes> {
+    let [IValue::Int(1), weights, _, _] = &items(state)?[..] else { return None };
+    match &items(weights)?[..] {
+        [weight @ IValue::Tensor(_)] => Some(vec![("weight", weight.clone())]),
+        _ => None,
+    }
+}
+
+/// Weights in halves have their biases with them.
+fn of_cell(state: &IValue) -> Option<Attributes> {
+    let [IValue::Str(kind), biases, _, numbers, weights] = &items(state)?[..] else { return None };
+    let [w_ih, w_hh] = <[IValue; 2]>::try_from(items(weights)?).ok()?;
+    let mut attributes = vec![("w_ih", w_ih), ("w_hh", w_hh)];
+    match (&**kind, &items(biases)?[..], &items(numbers)?[..]) {
+        ("quantized_dynamic", [bias_ih, bias_hh], [reduced]) => {
+            let reduced = reduced.scalar()?.truth();
+            attributes.extend([("bias_ih", bias_ih.clone()), ("bias_hh", bias_hh.clone())]);
+            attributes.push(("reduce_range", IValue::Bool(reduced)));
+        }
+        ("quantized_fp16", [], []) => {}
+        _ => return None,
+    }
+    Some(attributes)
 }
 
 fn of_convolution(state: &IValue) -> Option<Attributes> {

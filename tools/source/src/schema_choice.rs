@@ -32,6 +32,17 @@ pub(crate) struct Choice {
     pub(crate) operands: Vec<Operand>,
 }
 
+impl Choice {
+    /// Arguments for formals that have defaults. Of two overloads that fit, PyTorch registers the
+    /// one first that requires what is given: `std.dim(Tensor self, int[1]? dim, ...)` before
+    /// `std.correction(Tensor self, int[1]? dim=None, ...)`.
+    fn given_optionals(&self) -> usize {
+        let is_default = |operand: &Operand| matches!(operand, Operand::Default(_));
+        let formals = self.operands.iter().zip(&self.schema.formals);
+        formals.filter(|(operand, formal)| !is_default(operand) && formal.default.is_some()).count()
+    }
+}
+
 /// The arguments of a call: types by position, then those with names.
 pub(crate) struct Arguments<'a> {
     pub(crate) types: Vec<Type>,
@@ -77,7 +88,7 @@ fn best(
     converts: bool,
 ) -> Option<(u32, Choice)> {
     let fitting = schemas.filter_map(|schema| fit(schema, arguments, converts).ok());
-    fitting.min_by_key(|(cost, _)| *cost)
+    fitting.min_by_key(|(cost, choice)| (*cost, choice.given_optionals()))
 }
 
 /// Overloads that a message lists.

@@ -237,6 +237,10 @@ fn field(cursor: &mut Cursor<'_, '_>) -> Result<Option<Field>> {
     }
     let mut name = cursor.name()?;
     if name == "__annotations__" {
+        if cursor.takes("=") {
+            cursor.expression()?;
+            return Ok(None);
+        }
         cursor.expect("[")?;
         let ExprKind::Text(text) = cursor.expression()?.kind else { return cursor.expected("a name in quotes") };
         name = String::from_utf8_lossy(&text).into_owned();

@@ -6,7 +6,7 @@ use crate::load_hooks::HookBudget;
 use crate::packed_weights;
 use crate::printed_syntax::ExprKind;
 use crate::source_error::{Result, SourceError, fail};
-use jitopt_archive::{Archive, Quantizer, StoredTensor, StoredValue};
+use jitopt_archive::{Archive, PerSlice, Quantizer, StoredTensor, StoredValue};
 use jitopt_core::interpreter::{EnumMember, IValue, Object, files};
 use jitopt_core::symbol::Symbol;
 use jitopt_core::tensor::{self, C128, DType, Device, Tensor};
@@ -122,6 +122,9 @@ impl<'a> Values<'a> {
     fn tensor(&mut self, stored: &StoredTensor) -> Result<Tensor> {
         let name = stored.dtype.name();
         let Some(dtype) = DType::from_python(name) else { return fail(format!("elements of type {name} are not run")) };
+        if stored.signs.change() {
+            return self.with_own_elements(stored, dtype);
+        }
         let whole = match self.storages.get(&(stored.storage, dtype)) {
             Some(known) => known.clone(),
             None => self.whole_storage(stored, dtype)?,
@@ -134,8 +137,27 @@ impl<'a> Values<'a> {
             Some(Quantizer::PerTensor { scale, zero_point }) => {
                 Ok(view.quantized(dtype, tensor::Quantizer::Tensor { scale: *scale, zero: *zero_point }))
             }
-            Some(Quantizer::PerChannel { .. }) => fail("tensors quantised per channel are not read"),
+            Some(Quantizer::PerChannel { axis, scales, zero_points, floats }) => {
+                let (scales, zeros) = (self.per_slice(scales)?, self.per_slice(zero_points)?);
+                let channels = tensor::Quantizer::Channels { scales, zeros, axis: *axis, floats: *floats };
+                Ok(view.quantized(dtype, channels))
+            }
         }
+    }
+
+    /// Scales or zero points, which are not quantised.
+    fn per_slice(&mut self, numbers: &PerSlice) -> Result<Vec<f64>> {
+        match numbers {
+            PerSlice::Listed(numbers) => Ok(numbers.clone()),
+            PerSlice::Tensor(tensor) => Ok(self.tensor(tensor)?.read::<f64>()),
+        }
+    }
+
+    /// A tensor whose elements differ from those of its storage in signs.
+    fn with_own_elements(&self, stored: &StoredTensor, dtype: DType) -> Result<Tensor> {
+        let bytes = self.archive.content(stored).map_err(|refusal| SourceError::new(refusal.to_string()))?;
+        let sizes: Vec<i64> = stored.sizes.iter().map(|size| *size as i64).collect();
+        files::tensor_of_bytes(dtype, &bytes, &sizes).map_err(|error| SourceError::new(error.to_string()))
     }
 
     /// All elements of a storage.

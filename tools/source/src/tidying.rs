@@ -1,9 +1,9 @@
 //! What PyTorch does to a graph after it was emitted.
 
 use crate::source_error::{Result, SourceError};
-use jitopt_core::ir::{Block, Graph, Node, Value};
+use jitopt_core::ir::{Attribute, Block, Graph, Node, Value};
 use jitopt_core::pass::{self, Pipeline, Session};
-use jitopt_core::symbol::prim;
+use jitopt_core::symbol::{attr, prim};
 use jitopt_core::types::release::Release;
 use jitopt_passes::REGISTRY;
 use std::cmp::Ordering;
@@ -13,6 +13,8 @@ const PASSES: &str = "lower-simple-tuples,constant-propagation{immutable-only},c
 /// The same in `compiler.cpp` of 1.2.
 const OLD_PASSES: &str = "lower-simple-tuples,constant-pooling";
 
+/// The text of a tensor whose elements are not shown.
+const HIDDEN: &str = "<Tensor>";
 /// What makes values of variables.
 const SSA: &str = "convert-to-ssa,exit-transforms";
 
@@ -24,9 +26,28 @@ pub(crate) fn make_ssa(graph: &mut Graph) -> Result<()> {
 /// Makes of an emitted graph what PyTorch prints.
 pub(crate) fn tidy(mut graph: Graph) -> Result<Graph> {
     let passes = if graph.release() < Release(1, 3) { OLD_PASSES } else { PASSES };
+    each_constant(&mut graph, |value| match value {
+        // Elements that the text does not show are known here: copies share their text.
+        Attribute::Opaque(text) if &**text == HIDDEN => Some(Attribute::Tensor(text.clone())),
+        _ => None,
+    });
     run(&mut graph, passes)?;
+    each_constant(&mut graph, |value| match value {
+        Attribute::Tensor(text) if &**text == HIDDEN => Some(Attribute::Opaque(text.clone())),
+        _ => None,
+    });
     order_results(&mut graph);
     Ok(graph)
+}
+
+/// Changes values of constants.
+fn each_constant(graph: &mut Graph, change: impl Fn(&Attribute) -> Option<Attribute>) {
+    let constants: Vec<Node> = graph.all_nodes().filter(|node| graph.kind(*node) == prim::CONSTANT).collect();
+    for node in constants {
+        if let Some(value) = graph.attribute(node, attr::VALUE).and_then(&change) {
+            graph.set_attribute(node, attr::VALUE, value);
+        }
+    }
 }
 
 fn run(graph: &mut Graph, passes: &str) -> Result<()> {
