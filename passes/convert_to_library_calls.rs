@@ -186,7 +186,8 @@ fn scores_of(graph: &Graph, softmax: Node) -> Option<Vec<Node>> {
             return Some(nodes);
         }
         if nodes.len() < MOST_STEPS {
-            let before = graph.inputs(definer).filter(|&value| attention_rules::on_scores(graph, definer, value).is_some());
+            let before =
+                graph.inputs(definer).filter(|&value| attention_rules::on_scores(graph, definer, value).is_some());
             open.extend(before.map(|value| (nodes.clone(), value)));
         }
     }

@@ -36,6 +36,7 @@ passes! {
     convert_to_ssa,
     create_autodiff_subgraphs,
     dead_code_elimination,
+    decompose_attention,
     decompose_ops,
     differentiate,
     eliminate_exceptions,

@@ -37,10 +37,11 @@ pub const PIPELINES: &[NamedPipeline] = &[
         // Writes go before batch norms are folded, since a convolution is moved to its norm, and
         // norms before the fuser, which would take them for pointwise operators. Types are inferred
         // again after each of the two: casts that keep the element type of a written tensor go
-        // where it is known. Library calls fuse activations, so they come before the fuser.
+        // where it is known. Attention layers are taken apart where sizes are known, and the parts
+        // get types. Library calls fuse activations, so they come before the fuser.
         text: "inline,lower-simple-tuples,constant-propagation,constant-pooling,fixpoint(peephole{more},cse,dce),\
                constant-loop-unrolling,shape-analysis{precise},remove-mutation{fixpoint cast},shape-analysis{precise},\
-               fold-batch-norm,canonicalize-ops,shape-analysis{precise},constant-propagation,constant-pooling,\
+               fold-batch-norm,decompose-attention,canonicalize-ops,shape-analysis{precise},constant-propagation,constant-pooling,\
                fixpoint(peephole{more},cse,dce),convert-to-library-calls,fuse{level=2},dce",
     },
     NamedPipeline {
@@ -149,6 +150,7 @@ pub const ORDER: &[(&str, &str, &str)] = &[
     ("canonicalize-ops", "fuse", "only chunks of a known number go into a group"),
     ("remove-mutation", "fold-batch-norm", "a write between a convolution and its norm keeps them apart"),
     ("fold-batch-norm", "fuse", "a norm inside of a kernel is not folded"),
+    ("decompose-attention", "convert-to-library-calls", "products inside of a layer are no calls"),
     ("remove-mutation", "fuse", "a node that writes to memory is not part of a kernel"),
     ("decompose-ops", "fuse", "its results are partly pointwise"),
     ("commute-sum-to-size", "fuse", "sums between operators keep them out of one group"),

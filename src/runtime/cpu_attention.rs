@@ -180,7 +180,11 @@ fn mask(step: &Step) -> Option<&Tensor> {
     }
 }
 
-fn placed<T: Real>(step: &Step, memory: Option<&crate::tensor::buffer::Buffer>, of: &Attention) -> Result<Placed<T>, String> {
+fn placed<T: Real>(
+    step: &Step,
+    memory: Option<&crate::tensor::buffer::Buffer>,
+    of: &Attention,
+) -> Result<Placed<T>, String> {
     let at = |mask: &Tensor| Matrices::of(mask, &of.batch, [of.rows, of.keys]);
     Ok(match step {
         Step::Times(by) => Placed::Times(T::of(*by)),
@@ -361,5 +365,61 @@ fn hide<T: Real>(scores: &mut [T], rows: &Range<usize>, keys: &Range<usize>) {
     for (line, row) in scores.chunks_exact_mut(keys.len()).zip(rows.clone()) {
         let seen = (row + 1).saturating_sub(keys.start).min(keys.len());
         line[seen..].fill(T::of(f64::NEG_INFINITY));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::interpreter::IValue;
+    use crate::tensor::storage::with_peak;
+
+    fn numbers(n: i64, width: i64, seed: i64) -> Tensor {
+        let element = |i: i64| ((i * 7919 + seed * 104_729) % 1009) as f32 / 400.0 - 1.2;
+        Tensor::from_elements((0..n * width).map(element).collect(), &[n, width])
+    }
+
+    /// Causal attention of so many queries and keys.
+    fn causal(n: i64) -> (Tensor, Attention) {
+        let text = "graph(%q : Tensor, %k : Tensor, %v : Tensor):
+  %n : None = prim::Constant()
+  %z : float = prim::Constant[value=0.]()
+  %t : bool = prim::Constant[value=1]()
+  %y : Tensor = aten::scaled_dot_product_attention(%q, %k, %v, %n, %z, %t)
+  return (%y)\n";
+        let graph = crate::text::parse(text.as_bytes(), crate::text::ParseOptions::default()).expect("it parses").graph;
+        let operands = [numbers(n, 2, 1), numbers(n, 2, 2), numbers(n, 1, 3)].map(IValue::Tensor);
+        let of = Attention::of(&graph, &operands).expect("an attention");
+        (compute(&of, 1).expect("it is computed"), of)
+    }
+
+    /// In doubles, one query after the other.
+    fn expected(of: &Attention, row: i64) -> f64 {
+        let (q, v) = (of.query.read::<f64>(), of.value.read::<f64>());
+        let k = of.key.transpose(0, 1).contiguous().read::<f64>();
+        let score =
+            |j: i64| (0..2).map(|i| q[(2 * row + i) as usize] * k[(2 * j + i) as usize]).sum::<f64>() / 2f64.sqrt();
+        let weights: Vec<f64> = (0..=row).map(|j| score(j).exp()).collect();
+        weights.iter().zip(&v).map(|(weight, x)| weight * x).sum::<f64>() / weights.iter().sum::<f64>()
+    }
+
+    #[test]
+    fn memory_grows_with_the_sequence_and_not_with_its_square() {
+        let peak = |n: i64| with_peak(|| causal(n)).1;
+        let (small, large) = (peak(512), peak(4096));
+        // Operands and the result; a matrix of all scores would be 64 MiB.
+        assert!(large <= 9 * small && large < 1 << 18, "{small} {large}");
+    }
+
+    #[test]
+    fn blocks_of_keys_and_queries_agree_with_doubles() {
+        for n in [1, 64, 65, 700] {
+            let (found, of) = causal(n);
+            let found = found.read::<f64>();
+            for row in [0, n / 2, n - 1] {
+                let (found, expected) = (found[row as usize], expected(&of, row));
+                assert!((found - expected).abs() < 1e-6, "{n} {row} {found} {expected}");
+            }
+        }
     }
 }
