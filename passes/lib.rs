@@ -27,6 +27,7 @@ passes! {
     batch_mm,
     canonicalize,
     canonicalize_ops,
+    choose_layouts,
     common_subexpression_elimination,
     commute_sum_to_size,
     constant_loop_unrolling,
