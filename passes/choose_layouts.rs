@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!                                        %e : Tensor = aten::contiguous(%x, 0)
-//!                                        %v : Tensor = aten::contiguous(%w, 0)   (once, for each weight)
+//!                                        %v : Tensor = aten::contiguous(%w, 0)   (once)
 //! %a = aten::conv2d(%x, %w, …)           %a = aten::conv2d(%e, %v, …)
 //! %b = aten::relu(%a)               =>   %b = aten::relu(%a)
 //! %c = aten::conv2d(%b, %w2, …)          %c = aten::conv2d(%b, %v2, …)
@@ -12,9 +12,9 @@
 //! ```
 //!
 //! A module that `.to(memory_format=torch.channels_last)` converted has such weights, and then each
-//! result has channels last, whatever its input has. The convolutions of the backend compute planes:
-//! each would convert its image and its result. In a chain that is contiguous none does. Convolutions
-//! of single channels have kernels for both layouts and gain nothing.
+//! result has channels last, whatever its input has. The convolutions of the backend compute
+//! planes: each would convert its image and its result. In a chain that is contiguous none does.
+//! Convolutions of single channels have kernels for both layouts and gain nothing.
 //!
 //! A chain is chosen if more conversions go than come: two for each convolution, against one for
 //! each operand from outside, each result that is read outside, and each weight that may be another
@@ -22,8 +22,9 @@
 //!
 //! Values do not depend on the layout, but for the order of sums. Strides do, and operators like
 //! `view` depend on them: whatever reads a value outside of the chain reads a copy with channels
-//! last, whose strides are those that PyTorch gives, except for dimensions of size 1 after a batch
-//! norm. Values that are written stay as they are. Linear in nodes; idempotent.
+//! last, whose strides are those that PyTorch gives. Where types leave open whether images have one
+//! channel or one element, strides of dimensions of size 1 may be others. Values that are written
+//! stay as they are. Linear in nodes; idempotent.
 
 use jitopt_core::analysis::alias::AliasDb;
 use jitopt_core::graph_dump;
@@ -175,9 +176,15 @@ fn operands_in_layout(graph: &Graph, node: Node, is_last: impl Fn(Value) -> bool
     if graph.num_outputs(node) != 1 {
         return None;
     }
+    let has_one_order = |sizes: Vec<i64>| sizes.len() == 4 && sizes[1] != 1 && sizes[2..] != [1, 1];
     if convolution(graph, node).is_some() {
         let (image, weight) = (graph.input(node, 0), graph.input(node, 1));
         return (is_last(image) || has_channels_last(graph, weight)).then(|| vec![image]);
+    }
+    // Sizes of 1 leave the order open, and these operators decide otherwise than convolutions.
+    let sizes = graph.ty(graph.output(node, 0)).as_tensor().and_then(known_sizes);
+    if !sizes.is_none_or(has_one_order) {
+        return None;
     }
     if FOLLOWING.contains(&kind) {
         let is_in_training = kind == "aten::batch_norm" && graph.constant_int(graph.input(node, TRAINING)) != Some(0);
