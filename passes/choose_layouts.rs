@@ -18,7 +18,7 @@
 //!
 //! A chain is chosen if more conversions go than come: two for each convolution, against one for
 //! each operand from outside, each result that is read outside, and each weight that may be another
-//! in the next run. The remark has the numbers.
+//! in the next run. The remark of a chain that is not chosen has both numbers.
 //!
 //! Values do not depend on the layout, but for the order of sums. Strides do, and operators like
 //! `view` depend on them: whatever reads a value outside of the chain reads a copy with channels
@@ -94,9 +94,10 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     blocks.extend(graph.all_nodes().filter_map(|node| graph.block_of(node)).filter(|&block| seen.insert(block)));
     let db = cx.alias(graph);
     let chains: Vec<Chain> = blocks.into_iter().flat_map(|block| chains(graph, block)).collect();
-    for chain in chains {
-        let cost = chain.cost(graph);
-        match chain.refusal(graph, &db, &cost) {
+    // All are judged first: the analysis knows no values that a rewrite makes.
+    let refusals: Vec<Option<String>> = chains.iter().map(|chain| chain.refusal(graph, &db)).collect();
+    for (chain, refusal) in chains.iter().zip(refusals) {
+        match refusal {
             Some(why) => cx.missed(graph, CHOSEN, chain.nodes[0], || why),
             None => {
                 cx.rewrite(graph, CHOSEN, chain.nodes[0], |graph| chain.make_contiguous(graph));
@@ -280,8 +281,8 @@ impl Chain {
     }
 
     /// Why it keeps its layout.
-    fn refusal(&self, graph: &Graph, db: &AliasDb, cost: &Cost) -> Option<String> {
-        let Cost { saved, added } = cost;
+    fn refusal(&self, graph: &Graph, db: &AliasDb) -> Option<String> {
+        let Cost { saved, added } = self.cost(graph);
         if saved <= added {
             return Some(format!("{saved} conversions of images would go, and {added} come"));
         }
