@@ -23,6 +23,18 @@
 //! %z : Tensor = aten::relu(%s)
 //! ```
 //!
+//! Attention becomes one call, from one operator or from two products with a softmax between them:
+//!
+//! ```text
+//! %s : Tensor = aten::matmul(%q, %k)
+//! %t : Tensor = aten::mul(%s, %scale)
+//! %w : Tensor = aten::softmax(%t, …)        =>   %y : Tensor = library::Attention_0(%q, %k, %v)
+//! %y : Tensor = aten::matmul(%w, %v)
+//! ```
+//!
+//! Scores may be scaled, masked or filled; weights may be cast. Nothing else may read them, as they
+//! are never kept.
+//!
 //! Libraries compute floating-point elements. Products of integers, bools or complex numbers, as
 //! far as types show that, are not converted, nor are products without readers and transposed
 //! convolutions.
@@ -32,6 +44,7 @@
 use jitopt_core::analysis::alias::AliasDb;
 use jitopt_core::graph_dump;
 use jitopt_core::ir::{Attribute, Graph, Node, Value};
+use jitopt_core::ops::attention_rules::{self, ATTENTION};
 use jitopt_core::ops::epilogue_rules::may_follow;
 use jitopt_core::outlining::excerpt;
 use jitopt_core::pass::{PassContext, PassError, PassInfo};
@@ -44,7 +57,7 @@ use rustc_hash::FxHashSet;
 pub const PASS: PassInfo = PassInfo {
     name: "convert-to-library-calls",
     aliases: &[],
-    summary: "convert matrix products and convolutions, with activations after them, to library calls",
+    summary: "convert matrix products, convolutions, with activations after them, and attention to library calls",
     example: "%y : Tensor = aten::mm(%x, %w)  =>  %y : Tensor = library::Product_0(%x, %w)",
     options: &[],
     required: false,
@@ -77,6 +90,10 @@ const CONVOLUTIONS: Kinds = &[
     ("aten::_convolution_mode", &[7]),
 ];
 
+/// The counter of attention.
+const ATTENTIONS: &str = "attentions-converted";
+/// The index of the operand `dropout_p` of attention.
+const DROPOUT: usize = 4;
 /// The counter of epilogues.
 const FUSED: &str = "epilogues-fused";
 /// The index of the operand `transposed` of `aten::convolution` and `aten::_convolution`.
@@ -95,8 +112,9 @@ struct Conversion {
 fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     graph_dump!("Before converting products", graph);
     let all: Vec<Node> = graph.all_nodes().collect();
-    let mut found = Vec::new();
-    for &node in &all {
+    let mut found = attentions(graph, cx, &all);
+    let parts: FxHashSet<Node> = found.iter().flat_map(|conversion| conversion.nodes.iter().copied()).collect();
+    for &node in all.iter().filter(|node| !parts.contains(node)) {
         if let Some((call, counter)) = call_of(graph, node) {
             match without_library(graph, node, call) {
                 Some(why) => cx.missed(graph, counter, node, || why),
@@ -112,6 +130,7 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     }
     for Conversion { call, counter, mut nodes } in found {
         match nodes.get(1) {
+            _ if call == library::ATTENTION => {}
             Some(&follower) if cx.may(FUSED) => cx.did(graph, FUSED, follower),
             _ => nodes.truncate(1),
         }
@@ -120,6 +139,87 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     graph_dump!("After converting products", graph);
     Ok(())
 }
+
+/// Attention, whose calls take the place of their last nodes.
+fn attentions(graph: &Graph, cx: &mut PassContext<'_>, all: &[Node]) -> Vec<Conversion> {
+    let (mut found, mut db) = (Vec::new(), None);
+    for &node in all {
+        let Some(nodes) = attention_of(graph, node) else { continue };
+        let db = db.get_or_insert_with(|| cx.alias(graph));
+        match without_attention(graph, db, &nodes) {
+            Some(why) => cx.missed(graph, ATTENTIONS, node, || why.to_owned()),
+            None => found.push(Conversion { call: library::ATTENTION, counter: ATTENTIONS, nodes }),
+        }
+    }
+    found
+}
+
+/// The nodes of attention, given its one operator, or its softmax.
+fn attention_of(graph: &Graph, node: Node) -> Option<Vec<Node>> {
+    if graph.kind(node).as_str() == ATTENTION {
+        let is_read = graph.num_inputs(node) > DROPOUT && graph.has_uses(graph.output(node, 0));
+        return is_read.then(|| vec![node]);
+    }
+    attention_rules::softmax(graph, node)?;
+    let mut nodes = scores_of(graph, node)?;
+    let mut weights = graph.output(node, 0);
+    loop {
+        let reader = graph.users(weights).next()?;
+        nodes.push(reader);
+        if attention_rules::product(graph, reader).is_some() {
+            let is_left = graph.input(reader, 0) == weights && graph.input(reader, 1) != weights;
+            return (is_left && graph.has_uses(graph.output(reader, 0))).then_some(nodes);
+        }
+        attention_rules::on_weights(graph, reader, weights)?;
+        weights = graph.output(reader, 0);
+    }
+}
+
+/// The nodes from a product to a softmax. Of a sum either operand may be the scores.
+fn scores_of(graph: &Graph, softmax: Node) -> Option<Vec<Node>> {
+    let mut open = vec![(vec![softmax], graph.input(softmax, 0))];
+    while let Some((mut nodes, scores)) = open.pop() {
+        let Some(definer) = graph.definer(scores) else { continue };
+        nodes.push(definer);
+        if attention_rules::product(graph, definer).is_some() {
+            nodes.reverse();
+            return Some(nodes);
+        }
+        if nodes.len() < MOST_STEPS {
+            let before =
+                graph.inputs(definer).filter(|&value| attention_rules::on_scores(graph, definer, value).is_some());
+            open.extend(before.map(|value| (nodes.clone(), value)));
+        }
+    }
+    None
+}
+
+/// Why attention is no call.
+fn without_attention(graph: &Graph, db: &AliasDb, nodes: &[Node]) -> Option<&'static str> {
+    let (first, last) = (nodes[0], nodes[nodes.len() - 1]);
+    if elements(graph, last).any(|dtype| !dtype.is_float()) && nodes.len() > 1 {
+        return Some("its elements are no floats");
+    }
+    if nodes.len() == 1 {
+        let has_dropout = graph.constant(graph.input(first, DROPOUT)).flatten().and_then(number) != Some(0.0);
+        return has_dropout.then_some("it has dropout, or may have");
+    }
+    let is_alone = nodes.windows(2).all(|pair| only_reader(graph, pair[0]) == Some(pair[1]));
+    if !is_alone {
+        return Some("other nodes read its scores or weights");
+    }
+    let is_quiet = nodes.windows(2).all(|pair| is_quiet_between(graph, db, pair[0], pair[1]));
+    (!is_quiet).then_some("something may be written in between")
+}
+
+fn number(value: &Attribute) -> Option<f64> {
+    match value {
+        Attribute::Int(n) => Some(*n as f64),
+        Attribute::Float(x) => Some(x.value),
+        _ => None,
+    }
+}
+
 /// The call that a node becomes, and its counter, if its result is read.
 fn call_of(graph: &Graph, node: Node) -> Option<(Symbol, &'static str)> {
     let (kind, operands) = (graph.kind(node).as_str(), graph.num_inputs(node));
@@ -150,7 +250,7 @@ impl Conversion {
     /// Adds nodes that read the last value alone, and that its epilogue can compute.
     fn extend(&mut self, graph: &Graph, db: &AliasDb, taken: &mut FxHashSet<Node>) {
         // Of operands with different elements there is no product.
-        if !elements(graph, self.nodes[0]).any(|dtype| dtype == DType::Float) {
+        if self.call == library::ATTENTION || !elements(graph, self.nodes[0]).any(|dtype| dtype == DType::Float) {
             return;
         }
         let mut last = self.nodes[0];

@@ -223,8 +223,11 @@ fn layer_before(graph: &Graph, norm: Node) -> Result<Node, String> {
     }
 }
 
-/// Whether a value is the same in every run: a constant, or an attribute of the module.
+/// Whether a value is the same in every run: a constant, or an attribute of the module, maybe in
+/// another layout.
 fn is_fixed(graph: &Graph, db: &AliasDb, value: Value, changes: bool) -> bool {
+    let made = graph.definer(value).filter(|&node| graph.kind(node).as_str() == "aten::contiguous");
+    let value = made.map_or(value, |node| graph.input(node, 0));
     let mut from = value;
     while let Some(node) = graph.definer(from).filter(|&node| graph.kind(node) == prim::GET_ATTR) {
         from = graph.input(node, 0);

@@ -37,10 +37,12 @@ pub const PIPELINES: &[NamedPipeline] = &[
         // Writes go before batch norms are folded, since a convolution is moved to its norm, and
         // norms before the fuser, which would take them for pointwise operators. Types are inferred
         // again after each of the two: casts that keep the element type of a written tensor go
-        // where it is known. Library calls fuse activations, so they come before the fuser.
+        // where it is known. Attention layers are taken apart where sizes are known, and the parts
+        // get types. Layouts are chosen while weights are constants that show theirs. Library calls
+        // fuse activations, so they come before the fuser.
         text: "inline,lower-simple-tuples,constant-propagation,constant-pooling,fixpoint(peephole{more},cse,dce),\
                constant-loop-unrolling,shape-analysis{precise},remove-mutation{fixpoint cast},shape-analysis{precise},\
-               fold-batch-norm,canonicalize-ops,shape-analysis{precise},constant-propagation,constant-pooling,\
+               choose-layouts,fold-batch-norm,decompose-attention,canonicalize-ops,shape-analysis{precise},constant-propagation,constant-pooling,\
                fixpoint(peephole{more},cse,dce),convert-to-library-calls,fuse{level=2},dce",
     },
     NamedPipeline {
@@ -147,8 +149,12 @@ pub const ORDER: &[(&str, &str, &str)] = &[
     ("cse", "shape-analysis", "values of different types are not merged"),
     ("constant-propagation", "fuse", "scalars that are not constants keep an operator out of a group"),
     ("canonicalize-ops", "fuse", "only chunks of a known number go into a group"),
+    ("remove-mutation", "choose-layouts", "values that are written keep their layout"),
+    ("choose-layouts", "fold-batch-norm", "a folded weight is no constant, whose layout its type shows"),
+    ("choose-layouts", "convert-to-library-calls", "convolutions inside of calls have the layout of their operands"),
     ("remove-mutation", "fold-batch-norm", "a write between a convolution and its norm keeps them apart"),
     ("fold-batch-norm", "fuse", "a norm inside of a kernel is not folded"),
+    ("decompose-attention", "convert-to-library-calls", "products inside of a layer are no calls"),
     ("remove-mutation", "fuse", "a node that writes to memory is not part of a kernel"),
     ("decompose-ops", "fuse", "its results are partly pointwise"),
     ("commute-sum-to-size", "fuse", "sums between operators keep them out of one group"),

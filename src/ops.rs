@@ -17,6 +17,7 @@
 //! may have any effect and never give the same result twice. PyTorch takes an unknown `prim::` kind
 //! to be harmless; it knows all of them, this table cannot.
 
+pub mod attention_rules;
 pub mod catalog;
 pub mod declaration;
 pub mod declared;

@@ -17,12 +17,13 @@
 //! - [`cuda_libraries`] finds the driver of GPUs and NVRTC, `cuda_compiler` compiles with NVRTC,
 //!   `cuda_device` is a GPU in use, `cuda_launch` runs launches there, `cuda_clock` times them
 //! - [`cubin`] reads registers and memory of kernels in machine code
-//! - `cpu_products` and `cpu_convolutions` compute library calls on the processor, with
-//!   `kept_weights`; `library_calls` and `convolution_calls` read what is called
+//! - `cpu_products`, `cpu_convolutions` and `cpu_attention` compute library calls on the processor,
+//!   with `kept_weights`; `library_calls`, `convolution_calls` and `attention_calls` read what is
+//!   called
 //! - [`sized_kernels`] are the kernels of a graph whose types have sizes, for predictions
 //! - `launching` distributes a launch over the threads of `thread_pool`
 //! - [`loading`] opens compiled libraries and calls their functions; `unsafe` is there, in
-//!   `cpu_products`, `cpu_convolutions` and in `cuda_*`, each block with its contract
+//!   `cpu_*` and `cuda_*`, each block with its contract
 //!
 //! A kernel is identified by its source, and the source by element types and access patterns, never
 //! by sizes: a new shape compiles nothing. Where anything is missing (a compiler, a formula, a
@@ -30,9 +31,11 @@
 
 #[cfg(test)]
 mod agreement_test;
+mod attention_calls;
 pub mod backend;
 pub mod caches;
 mod convolution_calls;
+mod cpu_attention;
 mod cpu_convolutions;
 mod cpu_products;
 pub mod cubin;

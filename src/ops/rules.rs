@@ -411,7 +411,8 @@ pub(crate) const RULES: &[(&[&str], Rule)] = &{
         (&["prim::FusionGroup", "prim::CudaFusionGroup", "prim::oneDNNFusionGroup", "prim::FunctionalGraph"],
             DECLARED.alias(A::Subgraph).carries(Carries::Body).is(Deterministic)),
         // Ours: what a library computes. The section says what that is.
-        (&["library::Product", "library::Convolution"], DECLARED.alias(A::Subgraph).carries(Carries::Body).is(Deterministic)),
+        (&["library::Product", "library::Convolution", "library::Attention"],
+            DECLARED.alias(A::Subgraph).carries(Carries::Body).is(Deterministic)),
         (&["prim::FallbackGraph"], DECLARED.alias(A::Subgraph).carries(Carries::Body).is(Deterministic)),
         (&["prim::DifferentiableGraph"],
             DECLARED.alias(A::Subgraph).carries(Carries::Differentiable).is(Deterministic)),
@@ -585,6 +586,7 @@ mod tests {
                 "prim::CudaFusionGuard",
                 "library::Product",
                 "library::Convolution",
+                "library::Attention",
             ];
             assert!(!op(kind).schemas.is_empty() || generated.contains(kind), "{kind} has a row and no schema");
         }

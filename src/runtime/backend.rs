@@ -96,6 +96,8 @@ pub struct Counts {
     pub products: u64,
     /// Convolutions that a library computed.
     pub convolutions: u64,
+    /// Attentions that were computed without keeping all scores.
+    pub attentions: u64,
     /// Products and convolutions that were computed with what follows them.
     pub epilogues: u64,
     /// Groups and library calls that the interpreter ran.
@@ -383,6 +385,7 @@ impl CpuBackend {
         let head = match kind {
             library::PRODUCT => format!("the interpreter computes the product {outputs}: "),
             library::CONVOLUTION => format!("the interpreter computes the convolution {outputs}: "),
+            library::ATTENTION => format!("the interpreter computes the attention {outputs}: "),
             _ => format!("the group of {outputs} runs unfused: "),
         };
         let told = self.remarks.borrow().iter().filter(|remark| remark.starts_with(&head)).count();
@@ -799,7 +802,7 @@ impl Backend for CpuBackend {
     ) -> Option<Outs> {
         let ran = match graph.kind(node) {
             prim::FUSION_GROUP => self.run(graph, node, section, operands, env),
-            kind @ (library::PRODUCT | library::CONVOLUTION) => match self.settings.engine {
+            kind @ (library::PRODUCT | library::CONVOLUTION | library::ATTENTION) => match self.settings.engine {
                 Engine::Device if kind == library::PRODUCT => {
                     self.run_device_product((graph, node), section, operands, env)
                 }

@@ -62,4 +62,10 @@ impl Reader<'_> {
         let given = self.given(value).and_then(IValue::scalar);
         given.map(|number| number.real()).ok_or_else(|| "a factor of a product is not a number".to_owned())
     }
+
+    pub(super) fn optional_number(&self, value: Value) -> Result<Option<f64>, String> {
+        let is_none =
+            matches!(self.section.constant(value), Some(None)) || matches!(self.given(value), Some(IValue::None));
+        if is_none { Ok(None) } else { self.number(value).map(Some) }
+    }
 }

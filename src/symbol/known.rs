@@ -132,6 +132,7 @@ known! {
     }
     /// Calls of libraries, each with a section that says what it computes.
     library from (prim::TEXTS.len() + aten::TEXTS.len()) as u32 => {
+        ATTENTION = "library::Attention",
         CONVOLUTION = "library::Convolution",
         PRODUCT = "library::Product",
     }

@@ -12,6 +12,7 @@ mod channels_last;
 mod element_functions;
 mod epilogue;
 mod lanes;
+mod online_softmax;
 mod packing;
 mod sliding;
 mod taps;
@@ -29,6 +30,7 @@ pub use channels_last::{ChannelsLast, taps_first};
 pub use element_functions::Function;
 use epilogue::Steps;
 pub use epilogue::{MOST_STEPS, Step};
+pub use online_softmax::{Rows, Running, are_at_most, weigh};
 pub use sliding::{Filters, Image, SLACK, Sizes, Sliding, pad, with_memory};
 pub use window_phases::{Axis, Distances, Window};
 
@@ -149,8 +151,20 @@ pub trait Real: Typed + Default + PartialEq + Send + Sync + Tiled {
     /// From a wide number.
     fn of(x: f64) -> Self;
 
+    /// As a wide number.
+    fn wide(self) -> f64;
+
     /// Whether it is neither infinite nor NaN.
     fn is_finite(self) -> bool;
+
+    /// The sum with another number.
+    fn added(self, other: Self) -> Self;
+
+    /// The product with another number.
+    fn multiplied(self, by: Self) -> Self;
+
+    /// The quotient by another number.
+    fn divided(self, by: Self) -> Self;
 
     /// `c = alpha a b + beta c`, where the rows of `c` are contiguous. `c` is not read when beta is
     /// 0.
@@ -163,7 +177,7 @@ pub trait Real: Typed + Default + PartialEq + Send + Sync + Tiled {
 }
 
 /// What this processor has for an element type.
-trait Tiled: packing::Packable + PartialEq + Activated {
+trait Tiled: packing::Packable + PartialEq + Activated + online_softmax::Weighted {
     /// Calls with the tiles of this processor, and memory of this thread for packed blocks.
     fn with_tiles<R>(work: impl FnOnce(&Tiles<Self>, &mut Scratch<Self>) -> R) -> R;
 }
@@ -173,6 +187,18 @@ macro_rules! real {
         impl Real for $element {
             fn of(x: f64) -> $element {
                 x as $element
+            }
+            fn wide(self) -> f64 {
+                self.into()
+            }
+            fn added(self, other: $element) -> $element {
+                self + other
+            }
+            fn multiplied(self, by: $element) -> $element {
+                self * by
+            }
+            fn divided(self, by: $element) -> $element {
+                self / by
             }
             fn is_finite(self) -> bool {
                 <$element>::is_finite(self)

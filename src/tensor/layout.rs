@@ -285,7 +285,7 @@ fn is_in_order(shape: &[i64], strides: &[i64], order: &[usize]) -> bool {
 /// The channels-last order of dimensions that strides suggest; `None` if they are contiguous or in
 /// any other order. Gaps do not matter. If sizes of 1 leave the order open, their strides, which
 /// have no other meaning, decide.
-pub(crate) fn suggested_order(shape: &[i64], strides: &[i64]) -> Option<&'static [usize]> {
+pub fn suggested_order(shape: &[i64], strides: &[i64]) -> Option<&'static [usize]> {
     let order = channels_last(5, shape)?;
     if strides[1] == 0 || shape.contains(&0) {
         return None;

@@ -183,6 +183,14 @@ MODELS = {
 }
 
 
+# Where the usual ones of float32 are too narrow, see above.
+TOLERANCES = {
+    "box_head": {"atol": 1e-4},
+    "resnet50": {"rtol": 1e-5, "atol": 1e-3},
+    "resnet50_batch8": {"rtol": 1e-5, "atol": 1e-3},
+}
+
+
 def draw_statistics(model):
     """Gives batch norms other statistics, weights and biases than the initial ones."""
     for module in model.modules():
@@ -211,7 +219,8 @@ def write(folder, name):
     safetensors.torch.save_file(given, str(folder / f"{name}.inputs.safetensors"))
     safetensors.torch.save_file(results, str(folder / f"{name}.expected.safetensors"))
     parameters = sum(tensor.numel() for tensor in model.parameters())
-    return {"model": text, "dtype": "float32", "parameters": parameters, "seed": SEED}
+    about = {"model": text, "dtype": "float32", "parameters": parameters, "seed": SEED}
+    return about | TOLERANCES.get(name, {})
 
 
 def main():

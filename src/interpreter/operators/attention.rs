@@ -47,8 +47,13 @@ fn embedding(call: &Call) -> Answer {
     shape.push(table.size(1));
     layout::checked(&shape)?;
     by_kind!(table.dtype(), W => {
-        let all = table.read::<W>();
-        let picked: Vec<W> = rows.iter().flat_map(|&row| all[row * len..(row + 1) * len].iter().copied()).collect();
+        // A large table is not read for a few rows.
+        let picked: Vec<W> = if rows.len() < table.size(0) as usize {
+            rows.iter().flat_map(|&row| table.select(0, row as i64).read::<W>()).collect()
+        } else {
+            let all = table.read::<W>();
+            rows.iter().flat_map(|&row| all[row * len..(row + 1) * len].iter().copied()).collect()
+        };
         one(like(call, &picked, table.dtype(), &shape, &table))
     })
 }

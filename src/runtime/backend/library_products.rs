@@ -1,12 +1,14 @@
 //! Products of matrices that are called: of cuBLAS on a GPU, of `tensor/gemm.rs` on the processor;
-//! and convolutions, of the latter.
+//! convolutions and attention, of the latter.
 
 use super::{Blas, CpuBackend, Request, TwoParts, unwrapped};
 use crate::interpreter::call::Outs;
 use crate::interpreter::{Environment, IValue};
 use crate::ir::{Graph, Node, Value};
 use crate::outlining::{Excerpt, excerpt};
+use crate::runtime::attention_calls::Attention;
 use crate::runtime::convolution_calls::Convolution;
+use crate::runtime::cpu_attention;
 use crate::runtime::cpu_convolutions;
 use crate::runtime::cpu_products;
 use crate::runtime::cuda_libraries;
@@ -39,6 +41,9 @@ impl CpuBackend {
     ) -> Result<Outs, String> {
         if env.precision == Precision::Double {
             return Err("floating-point elements are kept as doubles, which no library computes".to_owned());
+        }
+        if graph.kind(node) == library::ATTENTION {
+            return self.attention(section, operands).map(one);
         }
         let is_constant = |place: Option<usize>| place.is_some_and(|at| is_weight(graph, graph.input(node, at)));
         let compute = |section: &Graph, operands: &[IValue], origin: &dyn Fn(usize) -> Option<usize>| {
@@ -73,6 +78,14 @@ impl CpuBackend {
             counts.epilogues += u64::from(!product.followers.is_empty());
         });
         Ok(result)
+    }
+
+    fn attention(&self, section: &Graph, operands: &[IValue]) -> Result<Tensor, String> {
+        let attention = Attention::of(section, operands)?;
+        let result = cpu_attention::compute(&attention, self.most_threads())?;
+        self.count(|counts| counts.attentions += 1);
+        let device = attention.query.device();
+        Ok(if result.device() == device { result } else { result.on(device) })
     }
 
     fn convolution(

@@ -33,6 +33,8 @@ pub enum Function {
 pub(super) trait Activated: Copy {
     /// Applies a function to all elements.
     fn map(function: Function, all: &mut [Self]);
+    /// `e^x` for `x` of at most 0.
+    fn exp_below(self) -> Self;
 }
 
 /// `f64` has the functions without exponentials; callers check [`Function::has_doubles`] first.
@@ -47,6 +49,11 @@ impl Activated for f64 {
             Function::Hardsigmoid => each(all, |x| clamp(x + 3.0, 0.0, 6.0) / 6.0),
             _ => unreachable!("`has_doubles` refuses it"),
         }
+    }
+
+    #[inline(always)]
+    fn exp_below(self) -> f64 {
+        self.exp()
     }
 }
 
@@ -73,6 +80,11 @@ impl Activated for f32 {
                 each(all, |x| x * sigmoid(1.595_769_2 * (0.044_715 * x).mul_add(x * x, x)));
             }
         }
+    }
+
+    #[inline(always)]
+    fn exp_below(self) -> f32 {
+        exp_below(self)
     }
 }
 

@@ -14,6 +14,7 @@
 
 use super::epilogue::{self, Placed, Sums};
 use super::lanes::Lanes;
+use super::online_softmax::{self, Rows};
 use super::taps::{self, TOGETHER as POSITIONS, Taps};
 use std::sync::OnceLock;
 
@@ -80,6 +81,8 @@ pub(super) struct Tiles<T> {
     pub taps: unsafe fn(bool, usize, &Taps<'_, T>),
     /// [`epilogue::finish`] with the vectors of the processor.
     pub finish: unsafe fn(&Placed<T>, &Sums<T>),
+    /// [`online_softmax::weigh_rows`] with these vectors. Contract: the processor is of the kind.
+    pub weigh: unsafe fn(Rows<'_, T>),
 }
 
 /// `R` rows of `V` vectors, with `S` sums for each element; `AT` if offsets say where steps are.
@@ -318,8 +321,12 @@ macro_rules! kinds {
                 // SAFETY: the contract of `finish`.
                 unsafe { epilogue::finish::<$lanes, [<$lanes as Lanes>::Element; 1]>(step, at) }
             }
+            $(#[target_feature(enable = $features)])?
+            unsafe fn weigh(rows: Rows<'_, <$lanes as Lanes>::Element>) {
+                online_softmax::weigh_rows(rows);
+            }
             let (rows, columns) = ($most, 2 * <$lanes as Lanes>::WIDTH);
-            Tiles { rows, columns, compute, compute_at, row_at, wide: $wide, dots: every, taps, finish: end }
+            Tiles { rows, columns, compute, compute_at, row_at, wide: $wide, dots: every, taps, finish: end, weigh }
         }
     )*};
 }

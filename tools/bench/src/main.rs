@@ -66,6 +66,9 @@
 //! `jitopt-bench convolutions [SHAPE] [--python=python3]` measures convolutions; see
 //! [`convolution_speed`].
 //!
+//! `jitopt-bench models FOLDER [NAME…] [--python=python3] [--compile]` measures whole models, the
+//! first call and the steady state, and compares their results; see [`model_speed`].
+//!
 //! `jitopt-bench generate SHAPE NODES DIALECT [-o FILE]` writes one of the programs and prints its
 //! number of nodes.
 //!
@@ -83,6 +86,7 @@ mod kernel_speed;
 mod llvm;
 mod measured;
 mod mlir;
+mod model_speed;
 mod pass_times;
 mod peer;
 mod process;
@@ -134,6 +138,8 @@ enum Action {
     Products(Products),
     /// Measure convolutions
     Convolutions(Products),
+    /// Measure whole models against PyTorch
+    Models(Models),
     /// Write one generated program and print its number of nodes
     Generate(Generate),
 }
@@ -263,6 +269,29 @@ struct Products {
 }
 
 #[derive(Args)]
+struct Models {
+    /// What `write_models.py` wrote
+    folder: PathBuf,
+    /// Names of models [default: all]
+    names: Vec<String>,
+    /// The jitopt binary [default: the one next to this program]
+    #[arg(long)]
+    jitopt: Option<PathBuf>,
+    /// A Python with PyTorch and the packages of the models
+    #[arg(long)]
+    python: Option<PathBuf>,
+    /// Measure torch.compile, too
+    #[arg(long)]
+    compile: bool,
+    /// Number of rounds per model
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// Runs of each program in a round
+    #[arg(long, default_value_t = 7)]
+    runs: usize,
+}
+
+#[derive(Args)]
 struct Generate {
     /// Its shape
     shape: Shape,
@@ -285,6 +314,7 @@ fn main() -> ExitCode {
         Action::Kernels(options) => kernels(&options).map(|()| true),
         Action::Products(options) => products(&options).map(|()| true),
         Action::Convolutions(options) => convolutions(&options).map(|()| true),
+        Action::Models(options) => models(options),
         Action::Generate(options) => generate(&options).map(|()| true),
     };
     match result {
@@ -389,6 +419,23 @@ fn convolutions(options: &Products) -> Result<()> {
     let table = convolution_speed::measure(options.python.as_deref(), &options.shape, options.runs.max(1))?;
     io::stdout().write_all(table.as_bytes())?;
     Ok(())
+}
+
+/// Prints the figures of whole models; returns whether all have the right results.
+fn models(options: Models) -> Result<bool> {
+    let beside = || -> Result<PathBuf> { Ok(std::env::current_exe()?.with_file_name("jitopt")) };
+    let plan = model_speed::Plan {
+        folder: options.folder,
+        names: options.names,
+        jitopt: options.jitopt.map_or_else(beside, Ok)?,
+        python: options.python,
+        compiles: options.compile,
+        rounds: options.rounds.max(1),
+        runs: options.runs.max(1),
+    };
+    let (table, all_equal) = model_speed::measure(&plan)?;
+    io::stdout().write_all(table.as_bytes())?;
+    Ok(all_equal)
 }
 
 /// Writes a program to a file, and its number of nodes to standard output.

@@ -45,7 +45,7 @@ pub(crate) fn settle(graph: &mut Graph, contents: &BTreeMap<String, IValue>, inp
     for (node, value, content) in known {
         match content {
             IValue::Tensor(tensor) if graph.ty(value) == Type::tensor() => {
-                graph.set_type(value, type_of(tensor, Dim::Known));
+                graph.set_type(value, with_layout(tensor));
             }
             IValue::Bool(_) | IValue::Int(_) | IValue::Float(_) if graph.kind(node) == prim::GET_ATTR => {
                 put_constant(graph, node, value, content);
@@ -214,6 +214,21 @@ fn common_type(given: &[&IValue]) -> Option<Type> {
     let types: Option<Vec<Type>> = given.iter().map(|value| Some(type_of(value.tensor()?, |_| Dim::Unknown))).collect();
     let types = types?;
     types.first().copied().filter(|first| types.iter().all(|ty| ty == first))
+}
+
+/// The same with sizes, and with strides unless these are the usual ones. Those of dimensions of
+/// size 1 matter, too: they say which order a convolution gives its result.
+fn with_layout(tensor: &Tensor) -> Type {
+    let ty = type_of(tensor, Dim::Known);
+    let usual = |dim: usize| tensor.shape()[dim + 1..].iter().product::<i64>();
+    let is_usual = tensor.strides().iter().enumerate().all(|(dim, &stride)| stride == usual(dim));
+    match ty.as_tensor() {
+        Some(known) if !is_usual && tensor.numel() > 0 => {
+            let strides = Strides::Known(tensor.strides().into());
+            Type::new(TypeKind::Tensor(TensorType { strides, ..known.clone() }))
+        }
+        _ => ty,
+    }
 }
 
 fn type_of(tensor: &Tensor, size: impl Fn(i64) -> Dim) -> Type {

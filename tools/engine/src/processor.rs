@@ -188,6 +188,7 @@ pub fn tell_of_counts(
         let libraries = [
             ("library-products", counts.products),
             ("library-convolutions", counts.convolutions),
+            ("library-attentions", counts.attentions),
             ("library-epilogues", counts.epilogues),
         ];
         let called = libraries.into_iter().filter(|&(_, n)| n > 0);

@@ -801,6 +801,7 @@ fn check(seed: u64, graph: &Graph, group: &Group, backend: &Rc<CpuBackend>) -> C
         launched: after.launched - before.launched,
         products: after.products - before.products,
         convolutions: after.convolutions - before.convolutions,
+        attentions: after.attentions - before.attentions,
         epilogues: after.epilogues - before.epilogues,
         fallen_back: after.fallen_back - before.fallen_back,
         divided: after.divided - before.divided,

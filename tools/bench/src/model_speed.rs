@@ -1,0 +1,212 @@
+//! Measures whole models against PyTorch: from process start to the first result, in the steady
+//! state, and peak memory.
+//!
+//! ```text
+//! python tools/pytorch/write_models.py FOLDER
+//! jitopt-bench models FOLDER --python=PATH
+//! ```
+//!
+//! The models are the archives in the folder, with `NAME.inputs.safetensors` and
+//! `NAME.expected.safetensors`, PyTorch's results, with which ours are compared first;
+//! `models.json` has the tolerances. PyTorch runs each model as a module, as a frozen archive, and
+//! with `--compile` after `torch.compile`.
+//!
+//! In each round each program in its order runs a model some times and reports the median, so that
+//! a disturbance of the machine affects all; the table has the median of rounds, and the median of
+//! their ratios to the fastest of PyTorch. A first result includes the start of the process, and
+//! compiling from an empty cache.
+
+use crate::peer::Peer;
+use crate::process::{self, Failure};
+use anyhow::{Context, Result, anyhow, bail};
+use serde_json::{Map, Value};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// The program that times a model in PyTorch.
+const DRIVER: &str =
+    "import sys; sys.path.insert(0, sys.argv[1]); import bench_models; bench_models.main(sys.argv[2:])";
+/// Where it is.
+const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../pytorch");
+/// What a process may take.
+const LIMIT: Duration = Duration::from_secs(600);
+
+/// What is measured.
+pub struct Plan {
+    pub folder: PathBuf,
+    /// Names of models; all if there are none.
+    pub names: Vec<String>,
+    pub jitopt: PathBuf,
+    pub python: Option<PathBuf>,
+    pub compiles: bool,
+    pub rounds: usize,
+    /// Runs of a program in a round.
+    pub runs: usize,
+}
+
+/// One program on one model.
+struct Row {
+    program: &'static str,
+    /// Seconds and bytes until the first result, or why there are none.
+    first: Result<(f64, u64), String>,
+    /// Seconds of each round.
+    times: Vec<f64>,
+}
+
+/// Measures all models and prints a table. The flag is whether all have PyTorch's results.
+pub fn measure(plan: &Plan) -> Result<(String, bool)> {
+    let about = fs::read(plan.folder.join("models.json")).context("the folder has no `models.json`")?;
+    let about: Value = serde_json::from_slice(&about).context("`models.json` is no JSON")?;
+    let models = about["models"].as_object().context("`models.json` names no models")?;
+    let scratch = std::env::temp_dir().join(format!("jitopt-bench-models-{}", std::process::id()));
+    fs::create_dir_all(&scratch).context("there is no temporary folder")?;
+    let mut text = String::from(
+        "| model | program | first result, s | peak, MB | steady, ms | over the fastest of PyTorch | equal |\n\
+         | --- | --- | ---: | ---: | ---: | ---: | --- |\n",
+    );
+    let mut all_equal = true;
+    for name in chosen(plan, models)? {
+        let equal = is_equal(plan, name, &models[name]);
+        all_equal &= equal.is_ok();
+        let rows = rows(plan, name, &scratch)?;
+        text += &table(name, &rows, &equal);
+    }
+    drop(fs::remove_dir_all(&scratch));
+    text += &format!("\nMedians of {} rounds of {} runs, in turns, one thread.\n", plan.rounds, plan.runs);
+    Ok((text, all_equal))
+}
+
+/// The names of the models, which the folder must have.
+fn chosen<'a>(plan: &'a Plan, models: &'a Map<String, Value>) -> Result<Vec<&'a str>> {
+    if let Some(missing) = plan.names.iter().find(|name| !models.contains_key(*name)) {
+        bail!("the folder has no model `{missing}`");
+    }
+    let is_wanted = |name: &&String| plan.names.is_empty() || plan.names.contains(name);
+    Ok(models.keys().filter(is_wanted).map(String::as_str).collect())
+}
+
+/// The first run of ours, from an empty cache of kernels if there is a folder for it.
+fn ours(plan: &Plan, name: &str, more: &[&str], cache: Option<&Path>) -> Command {
+    let mut command = Command::new(&plan.jitopt);
+    command.arg(more[0]).arg(plan.folder.join(format!("{name}.pt")));
+    command.args(["--passes=@inference", "--backend=cpu", "--threads=1"]).args(&more[1..]);
+    if let Some(cache) = cache {
+        command.env("JITOPT_CACHE", cache);
+    }
+    command
+}
+
+/// Whether our results are PyTorch's within the tolerances of the model.
+fn is_equal(plan: &Plan, name: &str, about: &Value) -> Result<(), String> {
+    let expected = plan.folder.join(format!("{name}.expected.safetensors"));
+    let mut command = ours(plan, name, &["run"], None);
+    command.arg(format!("--expect={}", expected.display()));
+    for tolerance in ["rtol", "atol"] {
+        command.args(about[tolerance].as_f64().map(|value| format!("--{tolerance}={value}")));
+    }
+    let output = command.stdin(Stdio::null()).output().map_err(|error| error.to_string())?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(errors.lines().find(|line| line.contains("error")).unwrap_or("it failed").to_owned()),
+    }
+}
+
+/// Measures all programs on a model.
+fn rows(plan: &Plan, name: &str, scratch: &Path) -> Result<Vec<Row>> {
+    let cache = scratch.join(name);
+    let first = first(ours(plan, name, &["run"], Some(&cache)), scratch);
+    let mut rows = vec![Row { program: "jitopt", first, times: Vec::new() }];
+    let ways: &[&'static str] = if plan.compiles { &["eager", "frozen", "compile"] } else { &["eager", "frozen"] };
+    let mut peers = Vec::new();
+    for &way in ways.iter().filter(|_| plan.python.is_some()) {
+        let Some(python) = &plan.python else { continue };
+        let folder = plan.folder.display().to_string();
+        let arguments = [SCRIPTS, &folder, name, way];
+        let mut command = Command::new(python);
+        command.args(["-c", DRIVER]).args(arguments).arg("--once");
+        command.env("TORCHINDUCTOR_CACHE_DIR", scratch.join(format!("{name}-compile")));
+        rows.push(Row { program: way, first: self::first(command, scratch), times: Vec::new() });
+        peers.push(Peer::start(python, DRIVER, &arguments));
+    }
+    for _ in 0..plan.rounds {
+        rows[0].times.push(steady(plan, name)?);
+        for (row, peer) in rows[1..].iter_mut().zip(&mut peers) {
+            row.times.extend(peer.as_mut().map(|peer| peer.time(&plan.runs.to_string())).transpose()?);
+        }
+    }
+    Ok(rows)
+}
+
+/// Seconds and peak memory of a process.
+fn first(mut command: Command, scratch: &Path) -> Result<(f64, u64), String> {
+    match process::measure(&mut command, Stdio::null(), scratch, LIMIT) {
+        Ok(usage) => Ok((usage.wall_s, usage.peak_rss)),
+        Err(Failure::TimedOut(limit)) => Err(format!("over {} s", limit.as_secs())),
+        Err(Failure::Failed(why)) => Err(why),
+    }
+}
+
+/// Our median of a round. The baseline of the command is the same pipeline, so that nothing else
+/// runs.
+fn steady(plan: &Plan, name: &str) -> Result<f64> {
+    let runs = format!("--runs={}", plan.runs);
+    let mut command = ours(plan, name, &["bench", "--against=@inference", "--json", &runs], None);
+    let output = command.stdin(Stdio::null()).output().context("jitopt cannot be started")?;
+    let found: Value = serde_json::from_slice(&output.stdout)
+        .map_err(|_| anyhow!("{name}: {}", String::from_utf8_lossy(&output.stderr).trim()))?;
+    let measured = found.as_array().map_or(&found, |all| &all[0]);
+    let times = measured["rows"].as_array().into_iter().flatten();
+    let medians: Vec<f64> = times.filter_map(|row| row["time_s"]["median"].as_f64()).collect();
+    medians.into_iter().reduce(f64::min).with_context(|| format!("{name}: no times in {found}"))
+}
+
+fn table(name: &str, rows: &[Row], equal: &Result<(), String>) -> String {
+    let rounds = rows[0].times.len();
+    let fastest = |round: usize| rows[1..].iter().filter_map(|row| row.times.get(round)).copied().reduce(f64::min);
+    let ratios: Vec<f64> = (0..rounds).filter_map(|round| Some(rows[0].times[round] / fastest(round)?)).collect();
+    let mut text = String::new();
+    for row in rows {
+        let (first, peak) = match &row.first {
+            Ok((seconds, bytes)) => (format!("{seconds:.2}"), format!("{:.0}", *bytes as f64 / 1e6)),
+            Err(why) => (why.clone(), String::new()),
+        };
+        let is_ours = row.program == "jitopt";
+        let steady = middle(row.times.clone()).map_or(String::new(), |time| format!("{:.2}", time * 1e3));
+        let ratio = middle(ratios.clone()).filter(|_| is_ours).map_or(String::new(), |ratio| format!("{ratio:.2}"));
+        let equal = match equal {
+            _ if !is_ours => String::new(),
+            Ok(()) => "yes".to_owned(),
+            Err(why) => format!("no: {why}"),
+        };
+        text += &format!("| {name} | {} | {first} | {peak} | {steady} | {ratio} | {equal} |\n", row.program);
+    }
+    text
+}
+
+fn middle(mut times: Vec<f64>) -> Option<f64> {
+    times.sort_by(f64::total_cmp);
+    times.get(times.len() / 2).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_are_to_the_fastest_of_each_round() {
+        let row = |program, times: &[f64]| Row { program, first: Ok((1.5, 2_000_000)), times: times.to_vec() };
+        let rows = [
+            row("jitopt", &[0.002, 0.006, 0.004]),
+            row("eager", &[0.004, 0.004, 0.008]),
+            row("frozen", &[0.001, 0.012, 0.016]),
+        ];
+        let text = table("net", &rows, &Ok(()));
+        assert!(text.starts_with("| net | jitopt | 1.50 | 2 | 4.00 | 1.50 | yes |\n"), "{text}");
+        assert!(text.contains("| net | frozen | 1.50 | 2 | 12.00 |  |  |\n"), "{text}");
+        let text = table("net", &rows[..1], &Err("it differs".to_owned()));
+        assert_eq!(text, "| net | jitopt | 1.50 | 2 | 4.00 |  | no: it differs |\n");
+    }
+}
