@@ -51,3 +51,4 @@ pub mod search;
 mod source_lines;
 pub mod target;
 pub mod whole_graph;
+pub mod window;

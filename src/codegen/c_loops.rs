@@ -36,8 +36,9 @@ use super::c::{LINE, Printer};
 use super::c_expressions::{SLOT, Spelling};
 use super::c_spelling::memory_type;
 use super::kernel::{Direction, Inner};
-use super::nest::{Axis, Bind, Distance, For};
+use super::nest::{Axis, Bind, Distance, For, Watch};
 use super::source_lines::Printing;
+use super::window::{Gives, Guard};
 
 /// Elements that are in lines of the caches of one part of a split row only.
 const APART: usize = 64;
@@ -216,7 +217,11 @@ impl Printer<'_> {
         if access.inner == Inner::Strided {
             self.line(&format!("const i64 s{at} = strides[{at} * rank + rank - 1];"));
         }
-        let place = format!("({constant}{element} *)data[{at}] + place[{at}]{}{from}", self.behind(at));
+        let shift = self.guard(at);
+        if matches!(access.watch, Some(Watch { gives: Gives::Presence { .. }, .. })) {
+            return;
+        }
+        let place = format!("({constant}{element} *)data[{at}] + place[{at}]{shift}{}{from}", self.behind(at));
         match access.streamed {
             None => self.line(&format!("{constant}{element} *restrict {name} = {place};")),
             Some(_) => {
@@ -227,6 +232,22 @@ impl Printer<'_> {
         if self.at_once().is_some() {
             self.line(&format!("const i64 d{at} = strides[{at} * rank + last];"));
         }
+    }
+
+    /// Finds at which points of a tile a load is inside of its operand, and how far it is shifted.
+    fn guard(&mut self, at: usize) -> String {
+        let access = &self.nest.accesses[at];
+        let guard = access.watch.map_or(Guard::None, |watch| watch.guard);
+        if guard == Guard::None {
+            return String::new();
+        }
+        self.line(&format!("const i64 *const b{at} = args->bounds + {at} * (1 + 2 * rank);"));
+        self.line(&format!("const int ok{at} = jo_inside(b{at} + 1, kept, at);"));
+        if guard == Guard::Point {
+            let ends = format!("e{at} = ok{at} ? b{at}[2 * rank] - from : l{at}");
+            self.line(&format!("const i64 l{at} = b{at}[2 * rank - 1] - from, {ends};"));
+        }
+        format!(" + b{at}[0]")
     }
 
     /// How far an access is from the beginning of its row.

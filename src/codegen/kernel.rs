@@ -14,6 +14,7 @@
 
 use super::expression::Expression;
 use super::kernel_plan::TUNING;
+use super::window::{Guard, Tap};
 use crate::analysis::axis_maps::AxisMap;
 use crate::analysis::reduced_dims::Axes;
 use crate::ops::recipes::ReduceOp;
@@ -41,6 +42,8 @@ pub struct Load {
     pub axis_map: AxisMap,
     /// The part of it that is a tensor of its own.
     pub part: Option<Part>,
+    /// The element of a window that slides over it.
+    pub tap: Option<Tap>,
     /// Its element type in memory.
     pub dtype: DType,
     /// Whether the operand has dimensions. A tensor without dimensions takes no part in promotion.
@@ -92,6 +95,8 @@ pub enum Lies {
     Kept,
     /// Channels last where the first operand is, by the rule of batch norms.
     WithChannels,
+    /// Channels last where the operand of a pool is, which this load reads.
+    AsImage(usize),
 }
 
 /// One operator, applied to an element.
@@ -248,6 +253,8 @@ pub struct Kernel {
     /// Values that have the shape of the space, though nothing is reduced: vectors of channels lie
     /// in their dimension 1.
     pub of_space: Vec<Source>,
+    /// Values that must be images over so many dimensions, with channels and perhaps a batch.
+    pub images: Vec<(Source, usize)>,
     /// The reductions, operands first.
     pub reductions: Vec<Reduction>,
     /// The sums over other dimensions than those of rows.
@@ -299,6 +306,8 @@ pub struct Traversal {
     /// Whether each access is invariant along the reduced dimensions. Without reductions: along all
     /// dimensions but the innermost, if some value is computed from such operands alone.
     pub invariant: SmallVec<[bool; 16]>,
+    /// Whether each access may be outside of its operand.
+    pub guards: SmallVec<[Guard; 16]>,
 }
 
 /// Values that all rows share: steps that read only row-invariant operands.

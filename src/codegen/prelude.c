@@ -19,6 +19,7 @@ typedef struct {
     const i64 *integers;
     i64 stream, ask, columns, turn, part, parts;
     char *found;
+    const i64 *bounds;
 } jo_args;
 
 // The start of a row: its position along the dimensions before `kept`, and the offset of each of n
@@ -43,6 +44,14 @@ static __attribute__((noinline, unused)) void jo_next(const i64 *shape, i64 rank
         for (i64 k = 0; k < n; k++) place[k] -= shape[d] * strides[k * rank + d];
         at[d] = 0;
     }
+}
+
+// Whether a row is in the range of each dimension before `kept`: a first position, and an end.
+static __attribute__((unused)) int jo_inside(const i64 *ranges, i64 kept, const i64 *at)
+{
+    for (i64 d = 0; d < kept; d++)
+        if (at[d] < ranges[2 * d] || at[d] >= ranges[2 * d + 1]) return 0;
+    return 1;
 }
 
 // Copies bytes with non-temporal stores, in whole cache lines.

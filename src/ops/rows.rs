@@ -67,6 +67,7 @@ use super::guard_rules::GuardRow;
 use super::recipes::Recipe;
 use super::rules::Rule;
 use super::shape_rules::ShapeRow;
+use super::window_rules::WindowRule;
 use crate::symbol::Symbol;
 use crate::tensor::DType;
 pub use checking::{complaints, without};
@@ -103,6 +104,8 @@ pub enum Computation {
     Recipes(&'static [Recipe]),
     /// Overloads of both kinds: `aten::max` of two tensors, and of one.
     Both(&'static [Formula], &'static [Recipe]),
+    /// It combines the elements under each position of a window.
+    Windows(WindowRule),
 }
 
 /// The gradient of some overloads: its head, whose format `gradients.txt` defines, and the formula.
@@ -329,6 +332,14 @@ impl Row {
         match self.computation {
             Has(Computation::Recipes(all) | Computation::Both(_, all)) => all,
             _ => &[],
+        }
+    }
+
+    /// Its window.
+    pub(crate) fn window(&self) -> Option<WindowRule> {
+        match self.computation {
+            Has(Computation::Windows(rule)) => Some(rule),
+            _ => None,
         }
     }
 

@@ -7,6 +7,7 @@ use crate::codegen::kernel::{Direction, Inner, Source};
 use crate::codegen::loop_structure::is_reordered;
 use crate::codegen::loop_structure::{Aim, Stages, source_of};
 use crate::codegen::monoid::clause;
+use crate::codegen::window::Guard;
 use crate::ops::recipes::ReduceOp;
 use std::collections::BTreeSet;
 
@@ -58,7 +59,8 @@ impl Builder<'_> {
         let sources = inputs.chain(aims.iter().map(|&aim| source_of(self.kernel, aim)));
         let traversal = self.loops.traversal;
         let is_known = |k: usize| traversal.direction.has_inner_loop() && self.loops.is_of_row(Source::Load(k));
-        let is_same = |k: usize| traversal.inner[k] == Inner::Broadcast && !is_known(k);
+        let is_same =
+            |k: usize| traversal.inner[k] == Inner::Broadcast && traversal.guards[k] != Guard::Point && !is_known(k);
         sources.filter_map(|source| if let Source::Load(k) = source { is_same(k).then_some(k) } else { None }).collect()
     }
 

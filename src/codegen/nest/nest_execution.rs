@@ -7,12 +7,14 @@
 //! launch has the shares of a compiled one, since each of them has its own sums of columns.
 
 use super::build::is_real;
-use super::{Axis, Compute, For, Known, Nest, Operand, Origin, Place, Scope, Spread, Stmt, Term};
+use super::{Axis, Compute, For, Known, Nest, Operand, Origin, Place, Scope, Spread, Stmt, Term, Watch};
 use crate::codegen::arithmetic::Number;
 use crate::codegen::c_spelling::{suffix, value_type};
 use crate::codegen::expression::Expr;
+use crate::codegen::geometry::Geometry;
 use crate::codegen::kernel::{Direction, Inner};
 use crate::codegen::mathematics::{call, evaluate};
+use crate::codegen::window::Gives;
 use crate::tensor::{DType, Scalar};
 use std::ops::Range;
 
@@ -43,6 +45,8 @@ pub struct Space<'a> {
     pub shares: usize,
     /// Strides in elements, a row for each access.
     pub strides: &'a [i64],
+    /// Where loads are inside of their operands, a row for each access; empty where all are.
+    pub bounds: &'a [i64],
     /// Floating-point operands of the group.
     pub floats: &'a [f64],
     /// Integer operands.
@@ -435,7 +439,40 @@ impl Machine<'_> {
             Direction::Outer => (at.first + at.line + at.u) * stride(self.last_dimension()),
             _ => 0,
         };
-        self.places[access] + self.offsets[access] + rows + (at.from + at.c + at.i) * inner
+        let shift = self.bounds_of(access).map_or(0, |bounds| bounds[0]);
+        shift + self.places[access] + self.offsets[access] + rows + (at.from + at.c + at.i) * inner
+    }
+
+    /// An element of an access; of a window, what it is outside of the operand.
+    fn loaded(&self, access: usize) -> Result<Number, String> {
+        let dtype = self.nest.accesses[access].dtype;
+        match self.nest.accesses[access].watch {
+            Some(Watch { gives: Gives::Presence { .. }, .. }) => {
+                Ok(literal(Scalar::Int(i64::from(self.is_inside(access))), dtype))
+            }
+            Some(Watch { gives, .. }) if !self.is_inside(access) => Ok(literal(gives.outside(dtype), dtype)),
+            _ => widened(self.memory.load(access, self.position(access)), dtype),
+        }
+    }
+
+    /// The row of an access in the bounds, if the launch has any.
+    fn bounds_of(&self, access: usize) -> Option<&[i64]> {
+        let each = Geometry::row_of_bounds(self.space.shape.len());
+        self.space.bounds.get(access * each..(access + 1) * each)
+    }
+
+    /// Whether the point of the loops is inside of the operand of an access.
+    fn is_inside(&self, access: usize) -> bool {
+        let Some([_, ranges @ ..]) = self.bounds_of(access) else { return true };
+        let (last, mut row) = (self.space.shape.len() - 1, self.at.item as i64);
+        (0..=last).rev().all(|dim| {
+            let at = match dim == last {
+                true => self.at.from + self.at.i,
+                false => row % self.space.shape[dim],
+            };
+            row = if dim == last { row } else { row / self.space.shape[dim] };
+            (ranges[2 * dim]..ranges[2 * dim + 1]).contains(&at)
+        })
     }
 
     fn index(&self, buffer: usize) -> usize {
@@ -516,8 +553,7 @@ impl Machine<'_> {
         let dtype = self.nest.values[value].dtype;
         let number = match compute {
             Compute::Load(Place::Access(access)) => {
-                let access = *access;
-                widened(self.memory.load(access, self.position(access)), self.nest.accesses[access].dtype)?
+                self.loaded(*access)?
             }
             Compute::Load(Place::Buffer(buffer)) => self.buffers[*buffer][self.index(*buffer)],
             Compute::Apply { formula, computed, operands, rounded } => {

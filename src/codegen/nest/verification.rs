@@ -75,6 +75,9 @@ impl Verifier<'_> {
             },
             Stmt::Open(Place::Access(access)) => {
                 self.known.opened.insert(*access);
+                if self.nest.direction != Direction::Points && self.nest.accesses[*access].has_guard() {
+                    return self.refuse("an access is outside of its operand at some positions of rows");
+                }
                 self.inside_of_tiles("an access is opened")
             }
             Stmt::Open(Place::Buffer(buffer)) => match self.known.made.contains(buffer) {

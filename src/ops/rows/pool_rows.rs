@@ -2,17 +2,18 @@
 
 use super::Row;
 use super::vocabulary::*;
+use crate::ops::recipes::of_images;
 
 /// No kernel computes them.
-const OUTSIDE: &str = "kernels of groups compute no windows: the interpreter runs it";
+const OUTSIDE: &str = "kernels of groups compute no such windows: the interpreter runs it";
 
 /// The rows.
 pub(super) const ROWS: &[Row] = &[
     Row {
         kind: "aten::_adaptive_avg_pool2d",
         shape: Has(&[sized(S::Resized, E::Same)]),
-        computation: No(OUTSIDE),
-        fusion: No(OUTSIDE),
+        computation: Has(Recipes(&[of_images(2)])),
+        fusion: Has(&[fused(PLAIN).reduces()]),
         gradient: No(NO_FORMULA),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
@@ -65,8 +66,8 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         kind: "aten::adaptive_avg_pool1d",
         shape: Has(&[sized(S::Resized, E::Same).reported_as(RANK)]),
-        computation: No(OUTSIDE),
-        fusion: No(OUTSIDE),
+        computation: Has(Recipes(&[of_images(1)])),
+        fusion: Has(&[fused(PLAIN).reduces()]),
         gradient: Has(&[("1.3 2", "grad self = squeeze(AD_adaptive_avg_pool2d_backward(unsqueeze(g, 2), unsqueeze(self, 2), [1, output_size[0]]), 2)")]),
         guard: Has(kept().recorded(PLAIN)),
         accuracy: Has(units(2.0)),
@@ -77,8 +78,8 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         kind: "aten::adaptive_avg_pool2d",
         shape: Has(&[sized(S::Resized, E::Same).reported_as(RANK)]),
-        computation: No(OUTSIDE),
-        fusion: No(OUTSIDE),
+        computation: Has(Recipes(&[of_images(2)])),
+        fusion: Has(&[fused(PLAIN).reduces()]),
         gradient: Has(&[("1.3 2", "grad self = AD_adaptive_avg_pool2d_backward(g, self, output_size)")]),
         guard: Has(kept().recorded(PLAIN)),
         accuracy: Has(units(2.0)),
@@ -179,8 +180,8 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         kind: "aten::avg_pool1d",
         shape: Has(&[sized(S::Pooled, E::Same).reported_as(RANK)]),
-        computation: No(OUTSIDE),
-        fusion: No(OUTSIDE),
+        computation: Has(Windows(mean(1))),
+        fusion: Has(&[fused(PLAIN).slides()]),
         gradient: Has(&[("+1.3 +2", "
                 step = if len(stride) == 0 { -> kernel_size[0] } else { -> stride[0] }
                 flat = avg_pool2d_backward(unsqueeze(g, -2), unsqueeze(self, -2), [1, kernel_size[0]], [1, step], [0, padding[0]], ceil_mode, count_include_pad, None)
@@ -198,8 +199,8 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         kind: "aten::avg_pool2d",
         shape: Has(&[sized(S::Pooled, E::Same).reported_as(RANK)]),
-        computation: No(OUTSIDE),
-        fusion: No(OUTSIDE),
+        computation: Has(Windows(mean(2))),
+        fusion: Has(&[fused(PLAIN).slides()]),
         gradient: Has(&[("1.3 2", "grad self = avg_pool2d_backward(g, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)")]),
         guard: Has(redundant(but_for(&[])).recorded(PLAIN)),
         accuracy: Has(sums()),
@@ -275,8 +276,8 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         kind: "aten::max_pool1d",
         shape: Has(&[sized(S::Pooled, E::Same).reported_as(RANK)]),
-        computation: No(OUTSIDE),
-        fusion: No(OUTSIDE),
+        computation: Has(Windows(largest(1))),
+        fusion: Has(&[fused(PLAIN).slides()]),
         gradient: Has(&[("+1.3 +2", "
                 out, places = max_pool1d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode)
                 grad self = scatter_add(zeros_like(self), -1, places, g)
@@ -305,8 +306,8 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         kind: "aten::max_pool2d",
         shape: Has(&[sized(S::Pooled, E::Same).reported_as(RANK)]),
-        computation: No(OUTSIDE),
-        fusion: No(OUTSIDE),
+        computation: Has(Windows(largest(2))),
+        fusion: Has(&[fused(PLAIN).slides()]),
         gradient: Has(&[("1.3 2", "
                 result, indices := max_pool2d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode)
                 grad self = max_pool2d_with_indices_backward(g, self, kernel_size, stride, padding, dilation, ceil_mode, indices)

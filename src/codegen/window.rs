@@ -1,0 +1,262 @@
+//! The elements under a sliding window, as loads: one for each element of the window.
+//!
+//! A load at a position of the space reads the operand at `position * stride + offset`. So its
+//! strides are those of the operand, multiplied; what overlaps is read by several loads. Where a
+//! window reaches into the padding, a load has a *guard*, the range of positions at which it is
+//! inside of the operand, and another value outside of it:
+//!
+//! ```text
+//! a window of 3, 2 apart, padding 1, over 4 elements:    -  0  1  2  3  -
+//! the first element of the window is at -1 and 1, inside from position 1 on
+//! ```
+
+use crate::tensor::{DType, Dims, Scalar};
+use smallvec::SmallVec;
+
+/// A window in one dimension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Slide {
+    /// The number of elements.
+    pub kernel: i64,
+    /// The distance between positions.
+    pub stride: i64,
+    /// The number of missing elements before the first and after the last, with another value.
+    pub padding: i64,
+    /// The distance between elements.
+    pub dilation: i64,
+}
+
+/// A window over the last dimensions.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Window {
+    /// The dimensions, the innermost one last.
+    pub slides: SmallVec<[Slide; 2]>,
+    /// Whether a last position may reach beyond the padding.
+    pub ceil: bool,
+}
+
+/// What a load of an element of a window is outside of the operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Outside {
+    /// The lowest number.
+    Lowest,
+    /// Minus zero, to which each number can be added without a change.
+    Nothing,
+}
+
+/// What a load gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Gives {
+    /// The element, or a value outside.
+    Element(Outside),
+    /// Nothing is read: 1 inside of the operand along a dimension of the window, or of the operand
+    /// with its padding, and 0 outside.
+    Presence {
+        /// The dimension of the window.
+        slide: usize,
+        /// Whether the padding counts.
+        padded: bool,
+    },
+}
+
+/// An element of a window.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Tap {
+    /// The window.
+    pub window: Window,
+    /// The element in each of its dimensions.
+    pub at: SmallVec<[i64; 2]>,
+    /// What is loaded.
+    pub gives: Gives,
+}
+
+/// Whether the position of a load decides if it is inside of its operand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Guard {
+    /// It always is.
+    #[default]
+    None,
+    /// The row does.
+    Row,
+    /// The row and the point do.
+    Point,
+}
+
+/// The positions in a dimension at which a load is inside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Range {
+    /// The dimension of the space.
+    pub dim: usize,
+    /// The first of them.
+    pub from: i64,
+    /// The end.
+    pub end: i64,
+}
+
+/// A load as a view of its operand.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Placed {
+    /// Sizes: the positions of the window.
+    pub shape: Dims,
+    /// Strides.
+    pub strides: Dims,
+    /// How far the first position is from the first element; less than 0 in the padding.
+    pub shift: i64,
+    /// The positions inside of the operand, of dimensions in which not all are.
+    pub ranges: SmallVec<[Range; 2]>,
+}
+
+impl Outside {
+    /// The value, for elements of a type.
+    pub(crate) fn value(self, dtype: DType) -> Scalar {
+        match (self, dtype.range()) {
+            (Outside::Lowest, Some((lowest, _))) => Scalar::Int(lowest),
+            (Outside::Lowest, None) => Scalar::Float(f64::NEG_INFINITY),
+            (Outside::Nothing, _) => Scalar::Float(-0.0),
+        }
+    }
+}
+
+impl Gives {
+    /// What a load gives outside.
+    pub(crate) fn outside(self, dtype: DType) -> Scalar {
+        match self {
+            Gives::Element(outside) => outside.value(dtype),
+            Gives::Presence { .. } => Scalar::Int(0),
+        }
+    }
+}
+
+/// Whether a shape is that of images over so many dimensions.
+///
+/// # Errors
+/// Another shape, as text for people.
+pub(crate) fn is_image(shape: &[i64], dims: usize) -> Result<(), String> {
+    match [dims + 1, dims + 2].contains(&shape.len()) && !shape[1..].contains(&0) {
+        true => Ok(()),
+        false => Err(format!("images over {dims} dimensions of shape {shape:?}")),
+    }
+}
+
+impl Slide {
+    /// The number of elements from the first to the last.
+    fn reach(&self) -> i64 {
+        (self.kernel - 1) * self.dilation + 1
+    }
+
+    /// The number of positions over so many elements, as PyTorch counts them.
+    fn positions(&self, elements: i64, ceil: bool) -> i64 {
+        let room = elements + 2 * self.padding - self.reach() + if ceil { self.stride - 1 } else { 0 };
+        let count = room.div_euclid(self.stride) + 1;
+        // The last one begins inside of the operand or of the padding before it.
+        let is_beyond = ceil && (count - 1) * self.stride >= elements + self.padding;
+        count - i64::from(is_beyond)
+    }
+
+    /// A number of elements with so many positions, the likely one: even sizes are halved.
+    fn elements(&self, positions: i64, ceil: bool) -> i64 {
+        let slack = if ceil { 0 } else { self.stride - 1 };
+        ((positions - 1) * self.stride + self.reach() - 2 * self.padding + slack).max(1)
+    }
+
+    /// The positions at which an element of the window is inside of so many elements, with so many
+    /// more on either side.
+    fn inside(&self, tap: i64, elements: i64, beside: i64) -> (i64, i64) {
+        let shift = self.padding - tap * self.dilation;
+        let from = (shift - beside + self.stride - 1).div_euclid(self.stride);
+        (from.max(0), (elements - 1 + beside + shift).div_euclid(self.stride) + 1)
+    }
+}
+
+impl Window {
+    /// The shape of an operand with so many positions.
+    pub(crate) fn operand(&self, positions: &[i64]) -> Dims {
+        let outer = positions.len().saturating_sub(self.slides.len());
+        let own = positions[outer..].iter().zip(&self.slides).map(|(&n, slide)| slide.elements(n, self.ceil));
+        positions[..outer].iter().copied().chain(own).collect()
+    }
+}
+
+impl Tap {
+    /// Whether it is the first element of the window.
+    pub(crate) fn is_first(&self) -> bool {
+        matches!(self.gives, Gives::Element(_)) && self.at.iter().all(|&at| at == 0)
+    }
+
+    /// The load as a view.
+    ///
+    /// # Errors
+    /// A shape that is none of images, or has no position.
+    pub(crate) fn placed(&self, shape: &[i64], strides: &[i64]) -> Result<Placed, String> {
+        let (rank, dims) = (shape.len(), self.window.slides.len());
+        is_image(shape, dims)?;
+        let mut placed = Placed { shape: shape.into(), strides: strides.into(), ..Placed::default() };
+        for (i, slide) in self.window.slides.iter().enumerate() {
+            let dim = rank - dims + i;
+            let positions = slide.positions(shape[dim], self.window.ceil);
+            if positions < 1 {
+                return Err(format!("a window that no position of shape {shape:?} has"));
+            }
+            placed.shape[dim] = positions;
+            placed.strides[dim] = strides[dim] * slide.stride;
+            let beside = match self.gives {
+                Gives::Presence { slide, .. } if slide != i => continue,
+                Gives::Presence { padded: true, .. } => slide.padding,
+                _ => 0,
+            };
+            if let Gives::Element(_) = self.gives {
+                placed.shift += (self.at[i] * slide.dilation - slide.padding) * strides[dim];
+            }
+            let (from, end) = slide.inside(self.at[i], shape[dim], beside);
+            if from > 0 || end < positions {
+                placed.ranges.push(Range { dim, from, end });
+            }
+        }
+        Ok(placed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor::layout::contiguous;
+    use smallvec::smallvec;
+
+    fn tap(slide: Slide, ceil: bool, at: i64, gives: Gives) -> Tap {
+        Tap { window: Window { slides: smallvec![slide], ceil }, at: smallvec![at], gives }
+    }
+
+    /// Each position of each element of many windows, compared with what the definition says.
+    #[test]
+    fn ranges_and_shifts_are_those_of_the_definition() {
+        let mut checked = 0;
+        for (kernel, stride, dilation) in (1..4).flat_map(|k| (1..4).flat_map(move |s| (1..3).map(move |d| (k, s, d)))) {
+            for (padding, elements, ceil) in
+                (0..=kernel / 2).flat_map(|p| (1..9).flat_map(move |n| [false, true].map(|ceil| (p, n, ceil))))
+            {
+                let slide = Slide { kernel, stride, padding, dilation };
+                for at in 0..kernel {
+                    let element = tap(slide, ceil, at, Gives::Element(Outside::Lowest));
+                    let Ok(placed) = element.placed(&[1, elements], &contiguous(&[1, elements])) else { continue };
+                    for position in 0..placed.shape[1] {
+                        let found = placed.ranges.first().is_none_or(|one| (one.from..one.end).contains(&position));
+                        let index = position * stride + at * dilation - padding;
+                        assert_eq!(found, (0..elements).contains(&index), "{slide:?} over {elements}, {at}");
+                        assert_eq!(placed.shift + position * placed.strides[1], index, "{slide:?} over {elements}");
+                        checked += 1;
+                    }
+                }
+            }
+        }
+        assert!(checked > 1000, "{checked}");
+    }
+
+    #[test]
+    fn likely_operands_have_the_positions() {
+        for (kernel, stride, padding) in [(3, 2, 1), (2, 2, 0), (3, 1, 1), (7, 1, 0), (1, 3, 0)] {
+            let window = Window { slides: smallvec![Slide { kernel, stride, padding, dilation: 1 }], ceil: false };
+            let operand = window.operand(&[5, 4]);
+            assert_eq!((operand[0], window.slides[0].positions(operand[1], false)), (5, 4), "{window:?}");
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Random groups with pools: windows of any size, step, padding and dilation over images in any
+//! layout, with pointwise operators after them.
+
+use super::dice::Dice;
+use super::strided_tensors::tensor;
+use jitopt_core::interpreter::IValue;
+use jitopt_core::tensor::DType;
+
+/// Seeds from here on are those of pools.
+pub(crate) const POOLS: u64 = 1 << 40;
+
+const FLOATS: &[DType] = &[DType::Float, DType::Float, DType::Float, DType::Double, DType::Half, DType::BFloat16];
+const INTEGERS: &[DType] = &[DType::Long, DType::Int, DType::Short, DType::Char, DType::Byte];
+
+/// A window, with a number for each dimension.
+struct Window {
+    kernel: Vec<i64>,
+    stride: Vec<i64>,
+    padding: Vec<i64>,
+    dilation: Vec<i64>,
+    ceil: bool,
+}
+
+/// A group that is being drawn: its params, its lines, and how many values it has.
+#[derive(Default)]
+struct Lines {
+    params: Vec<String>,
+    inputs: Vec<IValue>,
+    lines: Vec<String>,
+}
+
+impl Lines {
+    fn fresh(&self) -> String {
+        format!("%p{}", self.lines.len() + 100 * self.params.len())
+    }
+
+    fn line(&mut self, ty: &str, text: &str) -> String {
+        let name = self.fresh();
+        self.lines.push(format!("{name} : {ty} = {text}"));
+        name
+    }
+
+    fn param(&mut self, draws: &mut Dice, dtype: DType, shape: &[i64], is_special: bool) -> String {
+        let name = format!("%x{}", self.params.len());
+        self.params.push(format!("{name} : Tensor"));
+        // The layout that models have, too.
+        let is_channels_last = shape.len() == 4 && draws.one_in(3);
+        let drawn = match is_channels_last {
+            true => {
+                let [n, c, h, w] = shape else { unreachable!("there are four sizes") };
+                tensor(&mut Dice(draws.next()), dtype, &[*n, *h, *w, *c], is_special).contiguous().permute(&[0, 3, 1, 2])
+            }
+            false => tensor(draws, dtype, shape, is_special),
+        };
+        self.inputs.push(IValue::Tensor(drawn));
+        name
+    }
+
+    fn list(&mut self, numbers: &[i64]) -> String {
+        self.line("int[]", &format!("prim::Constant[value={numbers:?}]()"))
+    }
+
+    fn pool(&mut self, draws: &mut Dice, x: &str, window: &Window, is_mean: bool) -> String {
+        let dims = window.kernel.len();
+        let truth = |is_true: bool| if is_true { "%yes" } else { "%no" };
+        let stride = if draws.one_in(4) { self.list(&[]) } else { self.list(&window.stride) };
+        let (kernel, padding, ceil) = (self.list(&window.kernel), self.list(&window.padding), truth(window.ceil));
+        if !is_mean {
+            let dilation = self.list(&window.dilation);
+            let text = format!("aten::max_pool{dims}d({x}, {kernel}, {stride}, {padding}, {dilation}, {ceil})");
+            return self.line("Tensor", &text);
+        }
+        let counts = truth(draws.one_in(2));
+        let given = match dims {
+            2 if draws.one_in(3) => format!(", {}", self.line("int", &format!("prim::Constant[value={}]()", draws.pick(&[1, 3, -2])))),
+            2 => ", %none".to_owned(),
+            _ => String::new(),
+        };
+        self.line("Tensor", &format!("aten::avg_pool{dims}d({x}, {kernel}, {stride}, {padding}, {ceil}, {counts}{given})"))
+    }
+}
+
+fn window(draws: &mut Dice, sizes: &[i64], is_mean: bool) -> Window {
+    let mut made =
+        Window { kernel: vec![], stride: vec![], padding: vec![], dilation: vec![], ceil: draws.one_in(3) };
+    for &size in sizes {
+        let kernel = draws.pick(&[1, 2, 2, 3, 3, 4, 5]).min(size.max(1));
+        let dilation = if is_mean || (kernel - 1) * 2 >= size || !draws.one_in(3) { 1 } else { 2 };
+        made.padding.push(if draws.one_in(2) { draws.below(kernel as usize / 2 + 1) as i64 } else { 0 });
+        made.stride.push(draws.pick(&[1, 2, 2, 3]));
+        made.dilation.push(dilation);
+        made.kernel.push(kernel);
+    }
+    made
+}
+
+/// The text of a group, its operands, and whether it reduces.
+pub(crate) fn pools(seed: u64) -> (String, Vec<IValue>, bool) {
+    let mut draws = Dice(seed.wrapping_mul(0x2545_f491_4f6c_dd1d));
+    let draws = &mut draws;
+    let dims = if draws.one_in(4) { 1 } else { 2 };
+    let mut shape: Vec<i64> = (0..dims).map(|_| draws.pick(&[1, 2, 3, 5, 6, 7, 8, 12, 31])).collect();
+    let sizes = shape.clone();
+    shape.insert(0, draws.pick(&[1, 2, 3, 5, 17, 33]));
+    if !draws.one_in(4) {
+        shape.insert(0, draws.pick(&[0, 1, 1, 2, 3]));
+    }
+    let mut group = Lines::default();
+    for line in
+        ["%none : None = prim::Constant()", "%no : bool = prim::Constant[value=0]()", "%yes : bool = prim::Constant[value=1]()"]
+    {
+        group.lines.push(line.to_owned());
+    }
+    let (is_mean, is_special) = (draws.one_in(2), draws.one_in(4));
+    let dtypes = if is_mean || dims == 1 || !draws.one_in(3) { FLOATS } else { INTEGERS };
+    let dtype = draws.pick(dtypes);
+    let channels = shape.len() - dims - 1;
+    let reduces = dims == 2 && dtype.is_float() && draws.one_in(6);
+    let mut made = Vec::new();
+    if reduces {
+        let x = group.param(draws, dtype, &shape, is_special);
+        let x = if draws.one_in(2) { group.line("Tensor", &format!("aten::relu({x})")) } else { x };
+        let ones = group.list(&[1, 1]);
+        made.push(group.line("Tensor", &format!("aten::adaptive_avg_pool2d({x}, {ones})")));
+    } else if draws.one_in(6) {
+        let mut whole = shape.clone();
+        whole[channels] *= 2;
+        let x = group.param(draws, dtype, &whole, is_special);
+        let (one, two) = (group.fresh() + "a", group.fresh() + "b");
+        group.lines.push(format!("{one} : Tensor, {two} : Tensor = prim::ConstantChunk[chunks=2, dim={channels}]({x})"));
+        let of = window(draws, &sizes, is_mean);
+        made.extend([&one, &two].map(|x| group.pool(draws, x, &of, is_mean)));
+    } else {
+        let of = window(draws, &sizes, is_mean);
+        for _ in 0..1 + draws.below(2) {
+            let x = group.param(draws, dtype, &shape, is_special);
+            made.push(group.pool(draws, &x, &of, is_mean));
+        }
+    }
+    after(draws, &mut group, &mut made, dtype, &shape[channels..]);
+    let results = results(draws, &mut group, &made, channels);
+    let (params, names) = (group.params.join(", "), group.params.join(", ").replace(" : Tensor", ""));
+    let outputs: Vec<String> = (0..results.len()).map(|i| format!("%r{i} : Tensor")).collect();
+    let returned: Vec<String> = (0..results.len()).map(|i| format!("%r{i}")).collect();
+    let text = format!(
+        "graph({params}):\n  {} = prim::FusionGroup_0({names})\n  return ({})\nwith prim::FusionGroup_0 = graph({params}):\n  {}\n  return ({})\n",
+        outputs.join(", "),
+        returned.join(", "),
+        group.lines.join("\n  "),
+        results.join(", ")
+    );
+    (text, group.inputs, reduces)
+}
+
+/// Pointwise operators.
+fn after(draws: &mut Dice, group: &mut Lines, made: &mut Vec<String>, dtype: DType, image: &[i64]) {
+    for _ in 0..draws.below(5) {
+        let (a, b) = (made[draws.below(made.len())].clone(), made[made.len() - 1].clone());
+        let text = match draws.below(7) {
+            0 => format!("aten::relu({b})"),
+            1 if dtype.is_float() => format!("aten::tanh({b})"),
+            2 => format!("aten::neg({b})"),
+            3 => format!("aten::mul({a}, {b})"),
+            4 => {
+                // A bias for each channel.
+                let mut shape = vec![1; image.len()];
+                shape[0] = image[0];
+                let bias = group.param(draws, dtype, &shape, false);
+                format!("aten::mul({b}, {bias})")
+            }
+            _ => {
+                let one = group.line("int", "prim::Constant[value=1]()");
+                format!("aten::add({a}, {b}, {one})")
+            }
+        };
+        made.push(group.line("Tensor", &text));
+    }
+}
+
+fn results(draws: &mut Dice, group: &mut Lines, made: &[String], channels: usize) -> Vec<String> {
+    let last = made[made.len() - 1].clone();
+    if draws.one_in(8) {
+        let first = &made[0];
+        return vec![group.line("Tensor", &format!("prim::FusedConcat[dim={channels}]({first}, {last})"))];
+    }
+    let others = made[..made.len() - 1].iter().filter(|_| draws.one_in(3)).cloned().collect::<Vec<_>>();
+    [last].into_iter().chain(others).collect()
+}
