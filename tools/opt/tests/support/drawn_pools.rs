@@ -63,7 +63,7 @@ impl Lines {
     fn pool(&mut self, draws: &mut Dice, x: &str, window: &Window, is_mean: bool) -> String {
         let dims = window.kernel.len();
         let truth = |is_true: bool| if is_true { "%yes" } else { "%no" };
-        let stride = if draws.one_in(4) { self.list(&[]) } else { self.list(&window.stride) };
+        let stride = self.list(&window.stride);
         let (kernel, padding, ceil) = (self.list(&window.kernel), self.list(&window.padding), truth(window.ceil));
         if !is_mean {
             let dilation = self.list(&window.dilation);
@@ -90,6 +90,10 @@ fn window(draws: &mut Dice, sizes: &[i64], is_mean: bool) -> Window {
         made.stride.push(draws.pick(&[1, 2, 2, 3]));
         made.dilation.push(dilation);
         made.kernel.push(kernel);
+    }
+    // None means that of the kernel.
+    if draws.one_in(4) {
+        made.stride.clear();
     }
     made
 }
