@@ -68,8 +68,10 @@ pub(super) trait Spelling {
         match compute {
             Compute::Load(place @ Place::Access(at)) if self.nest().accesses[*at].is_written => self.place(*place),
             Compute::Load(place @ Place::Access(at)) => {
-                let dtype = self.nest().accesses[*at].dtype;
-                self.watched(*at, widened(&self.place(*place), dtype))
+                let access = &self.nest().accesses[*at];
+                let is_index = access.watch.is_some_and(|watch| watch.gives == Gives::Index);
+                let element = self.place(*place);
+                self.watched(*at, if is_index { element } else { widened(&element, access.dtype) })
             }
             Compute::Load(place) => self.place(*place),
             Compute::Apply { formula, computed, operands, rounded } => {
@@ -89,12 +91,17 @@ pub(super) trait Spelling {
         let Some(Watch { gives, guard }) = access.watch else { return element };
         let inside = match guard {
             Guard::None => None,
-            Guard::Row => Some(format!("ok{at}")),
+            Guard::Row | Guard::RowUnder => Some(format!("ok{at}")),
             Guard::Point => Some(format!("(i >= l{at} && i < e{at})")),
+            Guard::PointUnder(divisor, limit) if limit < divisor => {
+                Some(format!("(i >= l{at} && i < e{at} && (i + q{at}) % {divisor} < {limit})"))
+            }
+            Guard::PointUnder(..) => Some(format!("(i >= l{at} && i < e{at})")),
         };
         match (gives, inside) {
             (Gives::Presence { .. }, inside) => inside.unwrap_or_else(|| "1".to_owned()),
-            (Gives::Element(_), None) => element,
+            (Gives::Element(_) | Gives::Index, None) => element,
+            (Gives::Index, Some(inside)) => format!("{inside} ? {element} : -1"),
             (Gives::Element(outside), Some(inside)) => {
                 format!("{inside} ? {element} : {}", literal(outside.value(access.dtype), access.dtype))
             }

@@ -218,8 +218,12 @@ impl Printer<'_> {
             self.line(&format!("const i64 s{at} = strides[{at} * rank + rank - 1];"));
         }
         let shift = self.guard(at);
-        if matches!(access.watch, Some(Watch { gives: Gives::Presence { .. }, .. })) {
-            return;
+        match access.watch {
+            Some(Watch { gives: Gives::Presence { .. }, .. }) => return,
+            Some(Watch { gives: Gives::Index, .. }) => {
+                return self.line(&format!("const i64 n{at} = place[{at}]{shift}{from};"));
+            }
+            _ => {}
         }
         let place = format!("({constant}{element} *)data[{at}] + place[{at}]{shift}{}{from}", self.behind(at));
         match access.streamed {
@@ -238,16 +242,27 @@ impl Printer<'_> {
     fn guard(&mut self, at: usize) -> String {
         let access = &self.nest.accesses[at];
         let guard = access.watch.map_or(Guard::None, |watch| watch.guard);
-        if guard == Guard::None {
+        if guard == Guard::None && access.watch.is_none_or(|watch| watch.gives != Gives::Index) {
             return String::new();
         }
-        self.line(&format!("const i64 *const b{at} = args->bounds + {at} * (1 + 2 * rank);"));
-        self.line(&format!("const int ok{at} = jo_inside(b{at} + 1, kept, at);"));
-        if guard == Guard::Point {
+        self.line(&format!("const i64 *const b{at} = args->bounds + {at} * (1 + 6 * rank);"));
+        let is_under = matches!(guard, Guard::RowUnder | Guard::PointUnder(..));
+        if is_under {
+            self.line(&format!("const i64 u{at} = jo_under(b{at} + 1 + 2 * rank, kept, at);"));
+        }
+        let under = if is_under { format!("u{at} >= 0 && ") } else { String::new() };
+        if guard != Guard::None {
+            self.line(&format!("const int ok{at} = {under}jo_inside(b{at} + 1, kept, at);"));
+        }
+        if guard.is_of_point() {
             let ends = format!("e{at} = ok{at} ? b{at}[2 * rank] - from : l{at}");
             self.line(&format!("const i64 l{at} = b{at}[2 * rank - 1] - from, {ends};"));
         }
-        format!(" + b{at}[0]")
+        if let Guard::PointUnder(..) = guard {
+            let stride = format!("t{at} = b{at}[6 * rank]");
+            self.line(&format!("const i64 q{at} = b{at}[6 * rank - 3] + from, {stride};"));
+        }
+        if is_under { format!(" + b{at}[0] + u{at}") } else { format!(" + b{at}[0]") }
     }
 
     /// How far an access is from the beginning of its row.

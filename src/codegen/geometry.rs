@@ -12,7 +12,7 @@
 
 use super::kernel::{ColumnReduction, Direction, Inner, Kernel, Lies, Load, Part, Reduction, Source, Store, Traversal};
 use super::kernel_plan::TUNING;
-use super::window::{Guard, Placed, Range, is_image};
+use super::window::{Division, Gives, Guard, Placed, Range, is_image};
 use crate::analysis::axis_maps::AxisMap;
 use crate::analysis::reduced_dims::Axes;
 use crate::tensor::{Dims, Tensor, layout};
@@ -96,9 +96,10 @@ pub(crate) struct Geometry {
 
 impl Geometry {
     /// The numbers of a row of `bounds`: how far the first position of an access is from its first
-    /// element, and for each dimension the first position inside and the end.
+    /// element, for each dimension the first position inside and the end, and for each dimension
+    /// the numbers of a [`Division`], or zeros.
     pub(crate) fn row_of_bounds(rank: usize) -> usize {
-        1 + 2 * rank
+        1 + 6 * rank
     }
 
     /// The number of tiles, given the points of a tile along the innermost dimension; without it a
@@ -153,10 +154,15 @@ pub(crate) fn settle(kernel: &Kernel, operands: &[Option<View>]) -> Result<Geome
             continue;
         };
         orders[k] = layout::suggested_order(&own.shape, &own.strides).filter(|_| kernel.keeps_channels);
-        let placed = tap.placed(&own.shape, &own.strides)?;
-        let offset = own.offset + if placed.ranges.is_empty() { placed.shift as usize } else { 0 };
+        let image = tap.image.map(view).transpose()?;
+        let placed = match image {
+            Some(image) => tap.placed_under((&own.shape, &own.strides), &image.shape)?,
+            None => tap.placed(&own.shape, &own.strides)?,
+        };
+        let is_plain = placed.ranges.is_empty() && tap.gives != Gives::Index;
+        let offset = own.offset + if is_plain { placed.shift as usize } else { 0 };
         loads.push(View { shape: placed.shape.clone(), strides: placed.strides.clone(), offset });
-        if !placed.ranges.is_empty() {
+        if !is_plain {
             watched.push((k, placed));
         }
     }
@@ -202,7 +208,9 @@ pub(crate) fn settle(kernel: &Kernel, operands: &[Option<View>]) -> Result<Geome
     if axes.iter().any(|&axis| space[axis] == 0) && kernel.reductions.iter().any(picks) {
         return Err("an empty row has no largest element".to_owned());
     }
-    let watched: Vec<Watched> = watched.iter().map(|(k, placed)| Watched::of(*k, placed, &space)).collect();
+    let is_index = |k: usize| kernel.loads[k].tap.as_ref().is_some_and(|tap| tap.gives == Gives::Index);
+    let watched = watched.iter().map(|(k, placed)| Watched::of(*k, placed, &space, is_index(*k)));
+    let watched: Vec<Watched> = watched.collect();
     if kernel.has_rows() && !watched.is_empty() {
         return Err("a window that reaches beyond its operand, in a kernel that reduces".to_owned());
     }
@@ -216,14 +224,18 @@ struct Watched {
     access: usize,
     shift: i64,
     ranges: SmallVec<[Range; 2]>,
+    divisions: SmallVec<[Division; 2]>,
     /// Whether it is outside at all of them.
     is_outside: bool,
+    /// Whether it gives an index, and reads nothing.
+    is_index: bool,
 }
 
 impl Watched {
-    fn of(access: usize, placed: &Placed, space: &[i64]) -> Watched {
+    fn of(access: usize, placed: &Placed, space: &[i64], is_index: bool) -> Watched {
         let outer = space.len() - placed.shape.len();
-        let mut watched = Watched { access, shift: placed.shift, ranges: SmallVec::new(), is_outside: false };
+        let (ranges, divisions) = Default::default();
+        let mut watched = Watched { access, shift: placed.shift, ranges, divisions, is_outside: false, is_index };
         for range in &placed.ranges {
             let dim = range.dim + outer;
             // A dimension of one position is no loop, or it is broadcast.
@@ -232,6 +244,15 @@ impl Watched {
                 _ => watched.ranges.push(Range { dim, ..*range }),
             }
             watched.is_outside |= range.from >= range.end;
+        }
+        for division in &placed.divisions {
+            match placed.shape[division.dim] {
+                1 => {
+                    watched.is_outside |= division.offset % division.divisor >= division.limit;
+                    watched.shift += division.offset / division.divisor * division.stride;
+                }
+                _ => watched.divisions.push(Division { dim: division.dim + outer, ..*division }),
+            }
         }
         watched
     }
@@ -298,11 +319,17 @@ fn likely_views(kernel: &Kernel, rank: usize) -> Result<Vec<Option<View>>, Strin
         }
     };
     let operands = kernel.loads.iter().map(|load| load.operand + 1).max().unwrap_or(0);
-    let mut views = vec![None; operands];
+    let (mut views, mut images) = (vec![None; operands], Vec::new());
     for (k, load) in kernel.loads.iter().enumerate() {
         let mut shape = shape(k, load);
         if let Some(tap) = &load.tap {
-            shape = tap.window.operand(&shape);
+            match tap.image {
+                Some(image) => {
+                    images.push((image, shape.clone()));
+                    shape = tap.window.positions(&shape);
+                }
+                None => shape = tap.window.operand(&shape),
+            }
         }
         if let Some(part) = load.part {
             let dim = layout::wrap(part.dim, shape.len()).map_err(|error| error.0)?;
@@ -310,6 +337,11 @@ fn likely_views(kernel: &Kernel, rank: usize) -> Result<Vec<Option<View>>, Strin
         }
         let strides = layout::contiguous(&shape);
         views[load.operand].get_or_insert(View { shape, strides, offset: 0 });
+    }
+    for (image, shape) in images {
+        let strides = layout::contiguous(&shape);
+        views.resize(views.len().max(image + 1), None);
+        views[image].get_or_insert(View { shape, strides, offset: 0 });
     }
     Ok(views)
 }
@@ -631,10 +663,22 @@ impl Collapsed {
                 let (from, end) = range.map_or((0, size), |range| (range.from, range.end));
                 bounds.extend(if is_outside { [0, 0] } else { [from.min(size), end.clamp(0, size)] });
             }
+            let division = |dim: &usize| own.and_then(|own| own.divisions.iter().find(|one| one.dim == *dim));
+            for dim in &self.dims {
+                let found = division(dim).map(|one| [one.offset, one.divisor, one.limit, one.stride]);
+                bounds.extend(found.unwrap_or_default());
+            }
             if let Some(own) = own {
                 let is_point = self.dims.len() == 1 && own.is_outside;
                 let has_last = own.ranges.iter().any(|range| self.dims.last() == Some(&range.dim));
-                guards[access] = if is_point || has_last { Guard::Point } else { Guard::Row };
+                let last = self.dims.last().and_then(division);
+                guards[access] = match (own.divisions.is_empty(), last) {
+                    (_, Some(one)) => Guard::PointUnder(one.divisor, one.limit),
+                    (false, None) => Guard::RowUnder,
+                    _ if is_point || has_last => Guard::Point,
+                    _ if own.is_index && !own.is_outside && own.ranges.is_empty() => Guard::None,
+                    _ => Guard::Row,
+                };
             }
         }
         (bounds, guards)

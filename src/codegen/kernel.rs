@@ -14,7 +14,7 @@
 
 use super::expression::Expression;
 use super::kernel_plan::TUNING;
-use super::window::{Guard, Tap};
+use super::window::{Gives, Guard, Tap};
 use crate::analysis::axis_maps::AxisMap;
 use crate::analysis::reduced_dims::Axes;
 use crate::ops::recipes::ReduceOp;
@@ -52,6 +52,14 @@ pub struct Load {
     pub name: String,
     /// Its IR line.
     pub line: String,
+}
+
+impl Load {
+    /// The type of its value.
+    pub(crate) fn value_dtype(&self) -> DType {
+        let is_index = self.tap.as_ref().is_some_and(|tap| tap.gives == Gives::Index);
+        if is_index { DType::Long } else { self.dtype }
+    }
 }
 
 /// The origin of a value.
@@ -145,6 +153,8 @@ pub enum Limit {
     NoZeros(DType),
     /// A number of at least 0.
     Natural,
+    /// Indices of elements of an image, which has so many dimensions: that of this operand.
+    Places(usize, usize),
 }
 
 /// Reduces the elements of a row to one value.

@@ -54,6 +54,20 @@ static __attribute__((unused)) int jo_inside(const i64 *ranges, i64 kept, const 
     return 1;
 }
 
+// How far an element is from the first one, at a row: in each dimension with a divisor, the number
+// of the position, divided. Less than 0 where a remainder is not below the limit.
+static __attribute__((unused)) i64 jo_under(const i64 *divisions, i64 kept, const i64 *at)
+{
+    i64 far = 0;
+    for (i64 d = 0; d < kept; d++) {
+        const i64 *const by = divisions + 4 * d;
+        if (by[1] == 0) continue;
+        if ((at[d] + by[0]) % by[1] >= by[2]) return -1;
+        far += (at[d] + by[0]) / by[1] * by[3];
+    }
+    return far;
+}
+
 // Copies bytes with non-temporal stores, in whole cache lines.
 static __attribute__((unused)) void jo_stream(void *to, const void *from, i64 bytes)
 {

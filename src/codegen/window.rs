@@ -10,6 +10,7 @@
 //! the first element of the window is at -1 and 1, inside from position 1 on
 //! ```
 
+use crate::tensor::layout::contiguous;
 use crate::tensor::{DType, Dims, Scalar};
 use smallvec::SmallVec;
 
@@ -42,6 +43,8 @@ pub enum Outside {
     Lowest,
     /// Minus zero, to which each number can be added without a change.
     Nothing,
+    /// An index that no element has.
+    NoIndex,
 }
 
 /// What a load gives.
@@ -57,6 +60,8 @@ pub enum Gives {
         /// Whether the padding counts.
         padded: bool,
     },
+    /// Nothing is read: the index of the element in its image, and -1 outside.
+    Index,
 }
 
 /// An element of a window.
@@ -68,6 +73,10 @@ pub struct Tap {
     pub at: SmallVec<[i64; 2]>,
     /// What is loaded.
     pub gives: Gives,
+    /// The operand that is the image, for gradients: the positions of the space are its elements.
+    /// An element of the load's operand is then a position of the window over it, and `at` counts
+    /// from the last one that has the element under it, backwards.
+    pub image: Option<usize>,
 }
 
 /// Whether the position of a load decides if it is inside of its operand.
@@ -80,6 +89,18 @@ pub enum Guard {
     Row,
     /// The row and the point do.
     Point,
+    /// The row does, and says which element is read.
+    RowUnder,
+    /// The row and the point do, and say which element is read: the number of the point, divided
+    /// by the first number. There is one if the remainder is below the second.
+    PointUnder(i64, i64),
+}
+
+impl Guard {
+    /// Whether it depends on the point.
+    pub(crate) fn is_of_point(self) -> bool {
+        matches!(self, Guard::Point | Guard::PointUnder(..))
+    }
 }
 
 /// The positions in a dimension at which a load is inside.
@@ -93,6 +114,22 @@ pub struct Range {
     pub end: i64,
 }
 
+/// Which element is read in a dimension, where windows are followed backwards: of a position, the
+/// number `(position + offset) / divisor`, if the remainder is below the limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Division {
+    /// The dimension of the space.
+    pub dim: usize,
+    /// Added to the position.
+    pub offset: i64,
+    /// The distance of windows.
+    pub divisor: i64,
+    /// The end of the remainders.
+    pub limit: i64,
+    /// The distance between elements.
+    pub stride: i64,
+}
+
 /// A load as a view of its operand.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Placed {
@@ -104,6 +141,8 @@ pub struct Placed {
     pub shift: i64,
     /// The positions inside of the operand, of dimensions in which not all are.
     pub ranges: SmallVec<[Range; 2]>,
+    /// For gradients, the dimensions of the window.
+    pub divisions: SmallVec<[Division; 2]>,
 }
 
 impl Outside {
@@ -113,6 +152,7 @@ impl Outside {
             (Outside::Lowest, Some((lowest, _))) => Scalar::Int(lowest),
             (Outside::Lowest, None) => Scalar::Float(f64::NEG_INFINITY),
             (Outside::Nothing, _) => Scalar::Float(-0.0),
+            (Outside::NoIndex, _) => Scalar::Int(-1),
         }
     }
 }
@@ -123,7 +163,13 @@ impl Gives {
         match self {
             Gives::Element(outside) => outside.value(dtype),
             Gives::Presence { .. } => Scalar::Int(0),
+            Gives::Index => Scalar::Int(-1),
         }
+    }
+
+    /// Whether memory is read.
+    pub(crate) fn reads(self) -> bool {
+        matches!(self, Gives::Element(_))
     }
 }
 
@@ -159,6 +205,11 @@ impl Slide {
         ((positions - 1) * self.stride + self.reach() - 2 * self.padding + slack).max(1)
     }
 
+    /// How many positions have an element under them, at most.
+    pub(crate) fn around(&self) -> i64 {
+        (self.reach() + self.stride - 1) / self.stride
+    }
+
     /// The positions at which an element of the window is inside of so many elements, with so many
     /// more on either side.
     fn inside(&self, tap: i64, elements: i64, beside: i64) -> (i64, i64) {
@@ -177,10 +228,52 @@ impl Window {
     }
 }
 
+impl Window {
+    /// The number of positions over an image.
+    pub(crate) fn positions(&self, image: &[i64]) -> Dims {
+        let outer = image.len().saturating_sub(self.slides.len());
+        let own = image[outer..].iter().zip(&self.slides).map(|(&n, slide)| slide.positions(n, self.ceil).max(1));
+        image[..outer].iter().copied().chain(own).collect()
+    }
+}
+
 impl Tap {
     /// Whether it is the first element of the window.
     pub(crate) fn is_first(&self) -> bool {
-        matches!(self.gives, Gives::Element(_)) && self.at.iter().all(|&at| at == 0)
+        self.gives.reads() && self.at.iter().all(|&at| at == 0)
+    }
+
+    /// The load of a gradient as a view, of an operand that has an element for each position of the
+    /// window over an image.
+    ///
+    /// # Errors
+    /// Shapes that do not match.
+    pub(crate) fn placed_under(&self, (shape, strides): (&[i64], &[i64]), image: &[i64]) -> Result<Placed, String> {
+        let (rank, dims) = (image.len(), self.window.slides.len());
+        is_image(image, dims)?;
+        let mut placed = Placed { shape: image.into(), strides: strides.into(), ..Placed::default() };
+        if self.gives == Gives::Index {
+            placed.strides = contiguous(image);
+            placed.strides[..rank - dims].fill(0);
+            return Ok(placed);
+        }
+        if shape.len() != rank || shape[..rank - dims] != image[..rank - dims] {
+            return Err(format!("a gradient of shape {shape:?} for an image of {image:?}"));
+        }
+        for (i, slide) in self.window.slides.iter().enumerate() {
+            let (dim, at) = (rank - dims + i, self.at[i]);
+            if slide.positions(image[dim], self.window.ceil) != shape[dim] {
+                return Err(format!("a gradient of shape {shape:?} for an image of {image:?}"));
+            }
+            placed.strides[dim] = 0;
+            placed.shift -= at * strides[dim];
+            let (from, end) = (at * slide.stride - slide.padding, (shape[dim] + at) * slide.stride - slide.padding);
+            placed.ranges.push(Range { dim, from: from.max(0), end: end.min(image[dim]) });
+            let (offset, divisor, stride) = (slide.padding, slide.stride, strides[dim]);
+            let limit = (slide.reach() - at * slide.stride).min(divisor);
+            placed.divisions.push(Division { dim, offset, divisor, limit, stride });
+        }
+        Ok(placed)
     }
 
     /// The load as a view.
@@ -191,6 +284,12 @@ impl Tap {
         let (rank, dims) = (shape.len(), self.window.slides.len());
         is_image(shape, dims)?;
         let mut placed = Placed { shape: shape.into(), strides: strides.into(), ..Placed::default() };
+        let contiguous = contiguous(shape);
+        let strides = if self.gives == Gives::Index { &contiguous } else { strides };
+        if self.gives == Gives::Index {
+            placed.strides = strides.into();
+            placed.strides[..rank - dims].fill(0);
+        }
         for (i, slide) in self.window.slides.iter().enumerate() {
             let dim = rank - dims + i;
             let positions = slide.positions(shape[dim], self.window.ceil);
@@ -204,7 +303,7 @@ impl Tap {
                 Gives::Presence { padded: true, .. } => slide.padding,
                 _ => 0,
             };
-            if let Gives::Element(_) = self.gives {
+            if !matches!(self.gives, Gives::Presence { .. }) {
                 placed.shift += (self.at[i] * slide.dilation - slide.padding) * strides[dim];
             }
             let (from, end) = slide.inside(self.at[i], shape[dim], beside);
@@ -219,11 +318,10 @@ impl Tap {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensor::layout::contiguous;
     use smallvec::smallvec;
 
     fn tap(slide: Slide, ceil: bool, at: i64, gives: Gives) -> Tap {
-        Tap { window: Window { slides: smallvec![slide], ceil }, at: smallvec![at], gives }
+        Tap { window: Window { slides: smallvec![slide], ceil }, at: smallvec![at], gives, image: None }
     }
 
     /// Each position of each element of many windows, compared with what the definition says.

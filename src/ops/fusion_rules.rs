@@ -59,9 +59,10 @@ impl FusionRow {
     }
 
     fn fits(&self, schema: &Schema) -> bool {
-        let is_computed = match self.reduces {
-            true => !recipes(schema).is_empty(),
-            false => {
+        let is_computed = match (self.reduces, self.slides) {
+            (true, _) => !recipes(schema).is_empty(),
+            (_, true) => schema.returns.iter().all(|result| result.ty.is_tensor()),
+            _ => {
                 schema.formals.iter().any(|formal| formal.ty.is_tensor())
                     && schema.returns.len() == 1
                     && schema.returns[0].ty.is_tensor()

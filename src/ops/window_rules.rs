@@ -18,8 +18,15 @@ use crate::symbol::Symbol;
 pub enum Pooled {
     /// The largest, or the last NaN.
     Largest,
+    /// The same, and its index in the image.
+    LargestAndIndex,
     /// Their sum in doubles, divided by their number.
     Mean,
+    /// The gradient of the largest: each element of the image has the sum of the gradients of the
+    /// positions whose largest element it is.
+    GradientOfLargest,
+    /// The gradient of the mean.
+    GradientOfMean,
 }
 
 /// A window over the last dimensions of the first operand.
@@ -31,16 +38,27 @@ pub struct WindowRule {
     pub pooled: Pooled,
 }
 
-pub(super) const fn largest(dims: usize) -> WindowRule {
-    WindowRule { dims, pooled: Pooled::Largest }
+impl Pooled {
+    /// Whether it is a gradient: the result is an image, whose elements are under positions.
+    pub fn is_gradient(self) -> bool {
+        matches!(self, Pooled::GradientOfLargest | Pooled::GradientOfMean)
+    }
 }
 
-pub(super) const fn mean(dims: usize) -> WindowRule {
-    WindowRule { dims, pooled: Pooled::Mean }
+pub(super) const fn over(dims: usize, pooled: Pooled) -> WindowRule {
+    WindowRule { dims, pooled }
 }
 
 /// The larger of the largest so far and another element.
-pub(crate) const LARGER: &str = "b > a || b != b ? b : a";
+pub(crate) const LARGER: &str = "larger(a, b)";
+/// The same of integers.
+pub(crate) const LARGER_INTEGER: &str = "b > a ? b : a";
+/// The index of the larger of two elements; below 0 there is no element.
+pub(crate) const INDEX: &str = "(b > a) | (b != b) | (c < 0) ? d : c";
+/// A sum of gradients so far, and one more where the index is that of the element.
+pub(crate) const TAKEN: &str = "c == d ? a + b : a";
+/// A sum of gradients so far, and a share of one more.
+pub(crate) const SHARE: &str = "a + b / c";
 /// A sum so far and another element.
 pub(crate) const SUM: &str = "a + b";
 /// A sum, divided by a number of elements.
@@ -52,7 +70,7 @@ pub(crate) const SAME: &str = "a";
 
 /// The texts of all formulas.
 pub(crate) fn texts() -> impl Iterator<Item = &'static str> {
-    [LARGER, SUM, QUOTIENT, PRODUCT, SAME].into_iter()
+    [LARGER, LARGER_INTEGER, INDEX, TAKEN, SHARE, SUM, QUOTIENT, PRODUCT, SAME].into_iter()
 }
 
 /// The window of an operator.

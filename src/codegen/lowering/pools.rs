@@ -3,11 +3,11 @@
 use super::{Cause, Known, Lowering, Refusal, refuse, refuse_for};
 use crate::analysis::axis_maps::AxisMap;
 use crate::codegen::expression::expression;
-use crate::codegen::kernel::{Input, Lies, Load, Part, Source, Step};
+use crate::codegen::kernel::{Input, Lies, Limit, Load, Part, Source, Step};
 use crate::codegen::window::{Gives, Outside, Slide, Tap, Window};
 use crate::ir::Node;
 use crate::ops::schema::Schema;
-use crate::ops::window_rules::{LARGER, PRODUCT, Pooled, QUOTIENT, SAME, SUM, WindowRule};
+use crate::ops::window_rules::{INDEX, LARGER, LARGER_INTEGER, PRODUCT, Pooled, QUOTIENT, SAME, SHARE, SUM, TAKEN, WindowRule};
 use crate::ops::{self};
 use crate::tensor::{DType, Kind, Scalar};
 use crate::types::Type;
@@ -37,30 +37,40 @@ impl Lowering<'_> {
             return refuse(format!("`{kind}` with an unknown overload"));
         };
         let window = self.window(node, schema, rule)?;
-        let image = self.image(node)?;
+        let image = self.image(node, schema, if rule.pooled.is_gradient() { "grad_output" } else { "self" })?;
         let is_taken = match rule.pooled {
-            Pooled::Largest if rule.dims == 1 => image.dtype.is_float(),
-            Pooled::Largest => matches!(image.dtype.arithmetic(), Some(Kind::Float | Kind::Int)),
-            Pooled::Mean => image.dtype.is_float(),
+            Pooled::Largest | Pooled::LargestAndIndex if rule.dims == 2 => {
+                matches!(image.dtype.arithmetic(), Some(Kind::Float | Kind::Int))
+            }
+            _ => image.dtype.is_float(),
         };
         if !is_taken {
             return refuse_for(Cause::Operator, format!("`{kind}` of {}", image.dtype.name()));
         }
         let made = match rule.pooled {
-            Pooled::Largest => self.largest(node, &image, &window)?,
-            Pooled::Mean => self.mean(node, schema, &image, &window)?,
+            Pooled::Largest => vec![self.largest(node, &image, &window)?],
+            Pooled::LargestAndIndex => {
+                vec![self.largest(node, &image, &window)?, self.index_of_largest(node, &image, &window)?]
+            }
+            Pooled::Mean => vec![self.mean(node, schema, &image, &window)?],
+            Pooled::GradientOfLargest => vec![self.gradient_of_largest(node, schema, &image, &window)?],
+            Pooled::GradientOfMean => vec![self.gradient_of_mean(node, schema, &image, &window)?],
         };
-        let output = self.section.output(node, 0);
         let axis_map = AxisMap::Whole;
-        if self.axis_map(output) != axis_map {
-            return refuse(format!("`{kind}` among values that lack reduced dimensions"));
+        for (output, (source, dtype)) in self.section.outputs(node).zip(made) {
+            if self.axis_map(output) != axis_map {
+                return refuse(format!("`{kind}` among values that lack reduced dimensions"));
+            }
+            self.known.insert(output, Known::Tensor { source, dtype, dimensioned: true, axis_map });
         }
-        self.known.insert(output, Known::Tensor { source: made, dtype: image.dtype, dimensioned: true, axis_map });
         Ok(())
     }
 
-    fn image(&self, node: Node) -> Result<Image, Refusal> {
-        let value = self.section.input(node, 0);
+    fn image(&self, node: Node, schema: &Schema, name: &str) -> Result<Image, Refusal> {
+        let Some(at) = schema.formal(name).filter(|&at| at < self.section.num_inputs(node)) else {
+            return refuse(format!("`{}` without {name}", self.section.kind(node)));
+        };
+        let value = self.section.input(node, at);
         let name = self.section.name(value);
         match self.known.get(&value) {
             Some(&Known::Operand { operand, dtype, dimensioned: true }) => {
@@ -140,6 +150,7 @@ impl Lowering<'_> {
             Gives::Presence { slide, .. } => {
                 (format!("{name}.in.{slide}.{}", at[slide]), "whether it is inside".to_owned())
             }
+            Gives::Index => (format!("{name}.at.{}", at.join(".")), "an index".to_owned()),
         };
         let axis_map = AxisMap::Whole;
         self.load(Load { operand, axis_map, part, tap: Some(tap), dtype, dimensioned: true, name, line })
@@ -147,12 +158,17 @@ impl Lowering<'_> {
 
     /// The elements of a window, in order.
     fn taps(&mut self, image: &Image, window: &Window, gives: Gives) -> Vec<Source> {
-        let mut all: Vec<SmallVec<[i64; 2]>> = vec![SmallVec::new()];
-        for slide in &window.slides {
-            let with = |at: &SmallVec<[i64; 2]>, i: i64| at.iter().copied().chain([i]).collect();
-            all = all.iter().flat_map(|at| (0..slide.kernel).map(move |i| with(at, i))).collect();
-        }
-        all.into_iter().map(|at| self.tap(image, Tap { window: window.clone(), at, gives })).collect()
+        let all = window.slides.iter().map(|slide| (0..slide.kernel).collect());
+        let tap = |at| Tap { window: window.clone(), at, gives, image: None };
+        combinations(all).into_iter().map(tap).map(|tap| self.tap(image, tap)).collect()
+    }
+
+    /// What an operand has for the positions that each element of an image is under, in order.
+    fn positions(&mut self, of: &Image, window: &Window, image: usize, outside: Outside) -> Vec<Source> {
+        let all = window.slides.iter().map(|slide| (0..slide.around()).rev().collect());
+        let gives = Gives::Element(outside);
+        let tap = |at| Tap { window: window.clone(), at, gives, image: Some(image) };
+        combinations(all).into_iter().map(tap).map(|tap| self.tap(of, tap)).collect()
     }
 
     /// Combines values, the first two first.
@@ -166,22 +182,24 @@ impl Lowering<'_> {
         let Some((&first, rest)) = all.split_first() else { return refuse("a window without elements") };
         let mut found = (first, from);
         for &next in rest {
-            found = self.combined(node, formula, &[found, (next, from)], (to, to), None)?;
+            found = self.combined(node, formula, &[(found, to), ((next, from), to)], (to, to), None)?;
         }
         Ok(found)
     }
 
-    /// A step; the last one of a pool is a value of the graph, in the order of its operand.
+    /// A step of operands, each with the type that it is read in; the last one of a pool is a value
+    /// of the graph.
     fn combined(
         &mut self,
         node: Node,
         formula: &'static str,
-        operands: &[Typed],
+        operands: &[(Typed, DType)],
         (computed, out): (DType, DType),
-        result: Option<usize>,
+        result: Option<(usize, Lies)>,
     ) -> Result<Typed, Refusal> {
-        let input = |(letter, &(source, dtype)): (char, &Typed)| Input { letter, source, dtype, to: computed };
-        let name = self.section.name(self.section.output(node, 0));
+        let input =
+            |(letter, &((source, dtype), to)): (char, &(Typed, DType))| Input { letter, source, dtype, to };
+        let name = self.section.name(self.section.output(node, result.map_or(0, |(output, _)| output)));
         let name = self.fresh(&if result.is_some() { name } else { format!("{name}.of") });
         let source = self.step(Step {
             formula: expression(formula).or_else(refuse)?,
@@ -190,7 +208,7 @@ impl Lowering<'_> {
             inputs: ('a'..).zip(operands).map(input).collect(),
             name,
             line: if result.is_some() { self.line(node) } else { String::new() },
-            lies: result.map_or(Lies::AsOperands, Lies::AsImage),
+            lies: result.map_or(Lies::AsOperands, |(_, lies)| lies),
             drops: false,
             scan: None,
             is_value: result.is_some(),
@@ -199,65 +217,192 @@ impl Lowering<'_> {
         Ok((source, out))
     }
 
-    fn largest(&mut self, node: Node, image: &Image, window: &Window) -> Result<Source, Refusal> {
+    fn largest(&mut self, node: Node, image: &Image, window: &Window) -> Result<Typed, Refusal> {
         let all = self.taps(image, window, Gives::Element(Outside::Lowest));
-        let (Some((&last, others)), Some(load)) = (all.split_last(), load_of(&all)) else {
+        let (Some((&last, others)), Some(lies)) = (all.split_last(), lies_as(&all)) else {
             return refuse("a window without elements");
         };
-        let own = (image.dtype, image.dtype);
-        Ok(match others {
-            [] => self.combined(node, SAME, &[(last, image.dtype)], own, Some(load))?.0,
+        let (own, last) = (image.dtype, ((last, image.dtype), image.dtype));
+        let formula = larger(own);
+        match others {
+            [] => self.combined(node, SAME, &[last], (own, own), Some((0, lies))),
             _ => {
-                let found = self.folded(node, others, LARGER, own)?;
-                self.combined(node, LARGER, &[found, (last, image.dtype)], own, Some(load))?.0
+                let found = self.folded(node, others, formula, (own, own))?;
+                self.combined(node, formula, &[(found, own), last], (own, own), Some((0, lies)))
             }
-        })
+        }
+    }
+
+    /// The index of the largest element. Windows that are in the padding entirely have none.
+    fn index_of_largest(&mut self, node: Node, image: &Image, window: &Window) -> Result<Typed, Refusal> {
+        if window.slides.iter().any(|slide| slide.dilation > 1 && slide.padding > 0) {
+            return refuse_for(Cause::Operator, "indices of a window that may be in the padding entirely");
+        }
+        let all = self.taps(image, window, Gives::Element(Outside::Lowest));
+        let places = self.taps(image, window, Gives::Index);
+        let Some(lies) = lies_as(&all) else { return refuse("a window without elements") };
+        let (own, long) = (image.dtype, DType::Long);
+        let mut found = ((all[0], own), (places[0], long));
+        for (&next, &place) in all.iter().zip(&places).skip(1) {
+            let operands = [(found.0, own), ((next, own), own), (found.1, long), ((place, long), long)];
+            let index = self.combined(node, INDEX, &operands, (long, long), None)?;
+            let largest = self.combined(node, larger(own), &operands[..2], (own, own), None)?;
+            found = (largest, index);
+        }
+        self.combined(node, SAME, &[(found.1, long)], (long, long), Some((1, lies)))
     }
 
     /// The sum is computed in doubles, as the interpreter does.
-    fn mean(&mut self, node: Node, schema: &Schema, image: &Image, window: &Window) -> Result<Source, Refusal> {
+    fn mean(&mut self, node: Node, schema: &Schema, image: &Image, window: &Window) -> Result<Typed, Refusal> {
         let all = self.taps(image, window, Gives::Element(Outside::Nothing));
-        let Some(load) = load_of(&all) else { return refuse("a window without elements") };
-        let sum = self.folded(node, &all, SUM, (image.dtype, DType::Double))?;
+        let Some(lies) = lies_as(&all) else { return refuse("a window without elements") };
+        let double = DType::Double;
+        let sum = self.folded(node, &all, SUM, (image.dtype, double))?;
         let count = self.count(node, schema, image, window)?;
-        Ok(self.combined(node, QUOTIENT, &[sum, count], (DType::Double, image.dtype), Some(load))?.0)
+        let operands = [(sum, double), (count, double)];
+        self.combined(node, QUOTIENT, &operands, (double, image.dtype), Some((0, lies)))
     }
 
-    /// The number that a sum is divided by.
-    fn count(&mut self, node: Node, schema: &Schema, image: &Image, window: &Window) -> Result<Typed, Refusal> {
-        let number = |n: i64| (Source::Constant(Scalar::Float(n as f64)), DType::Double);
+    /// The operand of the group that is the image of a gradient.
+    fn image_of_gradient(&self, node: Node, schema: &Schema, gradient: &Image, window: &Window) -> Result<usize, Refusal> {
+        let image = self.image(node, schema, "self")?;
+        let around = window.slides.iter().fold(1, |all: i64, slide| all.saturating_mul(slide.around()));
+        match image.part.is_none() && image.dtype == gradient.dtype && around <= MOST_TAPS {
+            true => Ok(image.operand),
+            false => refuse_for(Cause::Operator, format!("`{}` of such an image", self.section.kind(node))),
+        }
+    }
+
+    /// Adds up gradients: each position that has an element under it gives a term.
+    fn added_up(
+        &mut self,
+        node: Node,
+        formula: &'static str,
+        terms: &[Vec<(Typed, DType)>],
+        dtype: DType,
+    ) -> Result<Typed, Refusal> {
+        let double = DType::Double;
+        let mut sum = (Source::Constant(Scalar::Float(0.0)), double);
+        for (i, term) in terms.iter().enumerate() {
+            let operands: Vec<(Typed, DType)> = [(sum, double)].into_iter().chain(term.iter().copied()).collect();
+            let is_last = i + 1 == terms.len();
+            let result = is_last.then_some((0, Lies::InARow));
+            sum = self.combined(node, formula, &operands, (double, if is_last { dtype } else { double }), result)?;
+        }
+        Ok(sum)
+    }
+
+    fn gradient_of_largest(
+        &mut self,
+        node: Node,
+        schema: &Schema,
+        gradient: &Image,
+        window: &Window,
+    ) -> Result<Typed, Refusal> {
+        let image = self.image_of_gradient(node, schema, gradient, window)?;
+        let indices = self.image(node, schema, "indices")?;
+        let (double, long) = (DType::Double, DType::Long);
+        if indices.dtype != long || indices.part.is_some() {
+            return refuse_for(Cause::Operator, "indices that are no 64-bit integers");
+        }
+        self.kernel.limits.push((indices.operand, Limit::Places(image, window.slides.len())));
+        let given = self.positions(gradient, window, image, Outside::Nothing);
+        let places = self.positions(&indices, window, image, Outside::NoIndex);
+        let at = window.slides.iter().map(|_| 0).collect();
+        let own = self.tap(&indices, Tap { window: window.clone(), at, gives: Gives::Index, image: Some(image) });
+        let term = |(&given, &place): (&Source, &Source)| {
+            vec![((given, gradient.dtype), double), ((place, long), long), ((own, long), long)]
+        };
+        let terms: Vec<_> = given.iter().zip(&places).map(term).collect();
+        self.added_up(node, TAKEN, &terms, gradient.dtype)
+    }
+
+    fn gradient_of_mean(
+        &mut self,
+        node: Node,
+        schema: &Schema,
+        gradient: &Image,
+        window: &Window,
+    ) -> Result<Typed, Refusal> {
+        let image = self.image_of_gradient(node, schema, gradient, window)?;
+        let count = match self.divisor(node, schema, window)? {
+            Some(count) => count,
+            None => {
+                let why = "the gradient of a mean whose number of elements differs between positions";
+                return refuse_for(Cause::Operator, why);
+            }
+        };
+        let given = self.positions(gradient, window, image, Outside::Nothing);
+        let double = DType::Double;
+        let term = |&given: &Source| vec![((given, gradient.dtype), double), (count, double)];
+        let terms: Vec<_> = given.iter().map(term).collect();
+        self.added_up(node, SHARE, &terms, gradient.dtype)
+    }
+
+    /// The number that all sums are divided by, if there is one.
+    fn divisor(&self, node: Node, schema: &Schema, window: &Window) -> Result<Option<Typed>, Refusal> {
+        let number = |n: i64| Ok(Some((Source::Constant(Scalar::Float(n as f64)), DType::Double)));
         let given = schema.formal("divisor_override").and_then(|i| self.known_operand(node, i));
         match given {
             None | Some(Known::Missing) => {}
             Some(Known::Number { source: Source::Constant(scalar), kind: Kind::Int }) if scalar.int() != 0 => {
-                return Ok(number(scalar.int()));
+                return number(scalar.int());
             }
             Some(_) => return refuse_for(Cause::Operator, "a divisor that is zero, or known only at run time"),
         }
-        let Some(padded) = self.truth(node, schema, "count_include_pad") else {
-            return refuse_for(Cause::Operator, "`count_include_pad` is known only at run time");
-        };
+        let padded = self.counts_padding(node, schema)?;
         let has_padding = window.slides.iter().any(|slide| slide.padding > 0);
-        if !window.ceil && (padded || !has_padding) {
-            return Ok(number(window.slides.iter().map(|slide| slide.kernel).product()));
+        match !window.ceil && (padded || !has_padding) {
+            true => number(window.slides.iter().map(|slide| slide.kernel).product()),
+            false => Ok(None),
         }
+    }
+
+    fn counts_padding(&self, node: Node, schema: &Schema) -> Result<bool, Refusal> {
+        let known = self.truth(node, schema, "count_include_pad");
+        known.map_or_else(|| refuse_for(Cause::Operator, "`count_include_pad` is known only at run time"), Ok)
+    }
+
+    /// The number that a sum is divided by.
+    fn count(&mut self, node: Node, schema: &Schema, image: &Image, window: &Window) -> Result<Typed, Refusal> {
+        if let Some(one) = self.divisor(node, schema, window)? {
+            return Ok(one);
+        }
+        let padded = self.counts_padding(node, schema)?;
         let mut counts = Vec::new();
         for (slide, one) in window.slides.iter().enumerate() {
             let presence = |at: i64| {
                 let at = (0..window.slides.len()).map(|i| if i == slide { at } else { 0 }).collect();
-                Tap { window: window.clone(), at, gives: Gives::Presence { slide, padded } }
+                Tap { window: window.clone(), at, gives: Gives::Presence { slide, padded }, image: None }
             };
             let all: Vec<Source> = (0..one.kernel).map(|at| self.tap(image, presence(at))).collect();
             counts.push(self.folded(node, &all, SUM, (image.dtype, DType::Double))?);
         }
         match counts[..] {
             [one] => Ok(one),
-            [height, width] => self.combined(node, PRODUCT, &[height, width], (DType::Double, DType::Double), None),
+            [height, width] => {
+                let double = DType::Double;
+                self.combined(node, PRODUCT, &[(height, double), (width, double)], (double, double), None)
+            }
             _ => refuse("a window over more than two dimensions"),
         }
     }
 }
 
-fn load_of(all: &[Source]) -> Option<usize> {
-    all.first().and_then(|source| if let Source::Load(k) = source { Some(*k) } else { None })
+/// The larger of two elements of a type.
+fn larger(dtype: DType) -> &'static str {
+    if dtype.is_float() { LARGER } else { LARGER_INTEGER }
+}
+
+/// The order of dimensions of the operand that loads read.
+fn lies_as(all: &[Source]) -> Option<Lies> {
+    all.first().and_then(|source| if let Source::Load(k) = source { Some(Lies::AsImage(*k)) } else { None })
+}
+
+/// One of the numbers for each dimension, the last of which varies fastest.
+fn combinations(all: impl Iterator<Item = Vec<i64>>) -> Vec<SmallVec<[i64; 2]>> {
+    let with = |at: &SmallVec<[i64; 2]>, i: i64| at.iter().copied().chain([i]).collect();
+    all.fold(vec![SmallVec::new()], |made: Vec<SmallVec<[i64; 2]>>, own| {
+        made.iter().flat_map(|at| own.iter().map(move |&i| with(at, i))).collect()
+    })
 }

@@ -15,7 +15,7 @@ use crate::codegen::kernel_plan::{Ahead, Grid, MOST_KEPT, Plan, TUNING, Wide, fi
 use crate::codegen::loop_structure::Aim;
 use crate::codegen::loop_structure::Loops;
 use crate::codegen::monoid::type_of_initial;
-use crate::codegen::window::{Gives, Guard, Tap};
+use crate::codegen::window::{Guard, Tap};
 use crate::tensor::{DType, Kind, Scalar};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -95,7 +95,7 @@ pub(crate) fn build_split(
 
 /// Whether threads of blocks can compute where the windows of a kernel are: not in the padding.
 fn has_no_guards(kernel: &Kernel, traversal: &Traversal) -> Result<(), String> {
-    let counts = |load: &Load| load.tap.as_ref().is_some_and(|tap| matches!(tap.gives, Gives::Presence { .. }));
+    let counts = |load: &Load| load.tap.as_ref().is_some_and(|tap| !tap.gives.reads());
     match traversal.guards.iter().all(|&guard| guard == Guard::None) && !kernel.loads.iter().any(counts) {
         true => Ok(()),
         false => Err("blocks of threads have no windows that reach beyond their operand".to_owned()),
@@ -122,7 +122,7 @@ fn bare(loops: &Loops<'_>) -> Nest {
         }
     };
     let value = |name: &str, dtype: DType| Value { name: name.to_owned(), dtype };
-    let loads = kernel.loads.iter().map(|load| value(&load.name, load.dtype));
+    let loads = kernel.loads.iter().map(|load| value(&load.name, load.value_dtype()));
     let steps = kernel.steps.iter().map(|step| value(&step.name, step.out));
     let reductions = kernel.reductions.iter().map(|reduction| value(&reduction.name, reduction.out));
     Nest {

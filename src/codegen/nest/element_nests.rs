@@ -7,7 +7,6 @@ use crate::codegen::kernel::{Direction, Inner, Source};
 use crate::codegen::loop_structure::is_reordered;
 use crate::codegen::loop_structure::{Aim, Stages, source_of};
 use crate::codegen::monoid::clause;
-use crate::codegen::window::Guard;
 use crate::ops::recipes::ReduceOp;
 use std::collections::BTreeSet;
 
@@ -60,7 +59,7 @@ impl Builder<'_> {
         let traversal = self.loops.traversal;
         let is_known = |k: usize| traversal.direction.has_inner_loop() && self.loops.is_of_row(Source::Load(k));
         let is_same =
-            |k: usize| traversal.inner[k] == Inner::Broadcast && traversal.guards[k] != Guard::Point && !is_known(k);
+            |k: usize| traversal.inner[k] == Inner::Broadcast && !traversal.guards[k].is_of_point() && !is_known(k);
         sources.filter_map(|source| if let Source::Load(k) = source { is_same(k).then_some(k) } else { None }).collect()
     }
 

@@ -439,7 +439,7 @@ impl Machine<'_> {
             Direction::Outer => (at.first + at.line + at.u) * stride(self.last_dimension()),
             _ => 0,
         };
-        let shift = self.bounds_of(access).map_or(0, |bounds| bounds[0]);
+        let shift = self.bounds_of(access).map_or(0, |bounds| bounds[0] + self.under(access).unwrap_or(0));
         shift + self.places[access] + self.offsets[access] + rows + (at.from + at.c + at.i) * inner
     }
 
@@ -449,6 +449,9 @@ impl Machine<'_> {
         match self.nest.accesses[access].watch {
             Some(Watch { gives: Gives::Presence { .. }, .. }) => {
                 Ok(literal(Scalar::Int(i64::from(self.is_inside(access))), dtype))
+            }
+            Some(Watch { gives: Gives::Index, .. }) => {
+                Ok(Number::Long(if self.is_inside(access) { self.position(access) } else { -1 }))
             }
             Some(Watch { gives, .. }) if !self.is_inside(access) => Ok(literal(gives.outside(dtype), dtype)),
             _ => widened(self.memory.load(access, self.position(access)), dtype),
@@ -464,15 +467,36 @@ impl Machine<'_> {
     /// Whether the point of the loops is inside of the operand of an access.
     fn is_inside(&self, access: usize) -> bool {
         let Some([_, ranges @ ..]) = self.bounds_of(access) else { return true };
-        let (last, mut row) = (self.space.shape.len() - 1, self.at.item as i64);
-        (0..=last).rev().all(|dim| {
-            let at = match dim == last {
-                true => self.at.from + self.at.i,
-                false => row % self.space.shape[dim],
-            };
-            row = if dim == last { row } else { row / self.space.shape[dim] };
-            (ranges[2 * dim]..ranges[2 * dim + 1]).contains(&at)
-        })
+        let is_in_range = |(dim, at): (usize, i64)| (ranges[2 * dim]..ranges[2 * dim + 1]).contains(&at);
+        self.coordinates().into_iter().enumerate().all(is_in_range) && self.under(access).is_some()
+    }
+
+    /// The point of the loops in each dimension of the space.
+    fn coordinates(&self) -> Vec<i64> {
+        let (outer, mut row) = (self.space.shape.len() - 1, self.at.item as i64);
+        let mut coordinates = vec![self.at.from + self.at.i];
+        for dim in (0..outer).rev() {
+            coordinates.push(row % self.space.shape[dim]);
+            row /= self.space.shape[dim];
+        }
+        coordinates.reverse();
+        coordinates
+    }
+
+    /// How far an element is from the first one by divided coordinates; none where a remainder is
+    /// too large.
+    fn under(&self, access: usize) -> Option<i64> {
+        let rank = self.space.shape.len();
+        let Some(bounds) = self.bounds_of(access) else { return Some(0) };
+        let mut far = 0;
+        for (at, by) in self.coordinates().into_iter().zip(bounds[1 + 2 * rank..].chunks_exact(4)) {
+            let &[offset, divisor, limit, stride] = by else { return None };
+            if divisor != 0 {
+                let number = at + offset;
+                far += if number % divisor < limit { number / divisor * stride } else { return None };
+            }
+        }
+        Some(far)
     }
 
     fn index(&self, buffer: usize) -> usize {

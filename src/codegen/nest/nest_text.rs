@@ -33,7 +33,9 @@ impl fmt::Display for Nest {
             let watch = match access.watch {
                 None => "",
                 Some(Watch { gives: Gives::Presence { .. }, .. }) => ", nothing but whether it is inside of the operand",
+                Some(Watch { gives: Gives::Index, .. }) => ", nothing but the index of the element in its image",
                 Some(Watch { guard: Guard::None, .. }) => ", under a window",
+                Some(Watch { guard: Guard::RowUnder | Guard::PointUnder(..), .. }) => ", that of a window over the point",
                 Some(Watch { guard: Guard::Row, .. }) => ", under a window, outside of the operand in some rows",
                 Some(Watch { guard: Guard::Point, .. }) => ", under a window, outside of the operand at some points",
             };
@@ -146,8 +148,10 @@ impl Nest {
         let watch = if let Place::Access(access) = place { self.accesses[access].watch } else { None };
         match (watch, place) {
             (Some(Watch { gives: Gives::Presence { .. }, .. }), _) => format!("{element} is inside"),
-            (Some(Watch { guard: Guard::Row | Guard::Point, gives }), Place::Access(access)) => {
+            (Some(Watch { guard: Guard::None, gives: Gives::Index }), _) => format!("the index of {element}"),
+            (Some(Watch { guard, gives }), Place::Access(access)) if guard != Guard::None => {
                 let outside = gives.outside(self.accesses[access].dtype);
+                let element = if gives == Gives::Index { format!("the index of {element}") } else { element };
                 format!("{element} if inside, else {}", number(outside))
             }
             _ => element,

@@ -180,7 +180,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         kind: "aten::avg_pool1d",
         shape: Has(&[sized(S::Pooled, E::Same).reported_as(RANK)]),
-        computation: Has(Windows(mean(1))),
+        computation: Has(Windows(over(1, Pooled::Mean))),
         fusion: Has(&[fused(PLAIN).slides()]),
         gradient: Has(&[("+1.3 +2", "
                 step = if len(stride) == 0 { -> kernel_size[0] } else { -> stride[0] }
@@ -199,7 +199,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         kind: "aten::avg_pool2d",
         shape: Has(&[sized(S::Pooled, E::Same).reported_as(RANK)]),
-        computation: Has(Windows(mean(2))),
+        computation: Has(Windows(over(2, Pooled::Mean))),
         fusion: Has(&[fused(PLAIN).slides()]),
         gradient: Has(&[("1.3 2", "grad self = avg_pool2d_backward(g, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)")]),
         guard: Has(redundant(but_for(&[])).recorded(PLAIN)),
@@ -211,8 +211,8 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         kind: "aten::avg_pool2d_backward",
         shape: Has(&[sized(S::Of("self"), E::Of("self"))]),
-        computation: No(OUTSIDE),
-        fusion: No(OUTSIDE),
+        computation: Has(Windows(over(2, Pooled::GradientOfMean))),
+        fusion: Has(&[fused(PLAIN).slides()]),
         gradient: Has(&[("+1.3 +2", "grad grad_output = avg_pool2d(g, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)")]),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
@@ -276,7 +276,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         kind: "aten::max_pool1d",
         shape: Has(&[sized(S::Pooled, E::Same).reported_as(RANK)]),
-        computation: Has(Windows(largest(1))),
+        computation: Has(Windows(over(1, Pooled::Largest))),
         fusion: Has(&[fused(PLAIN).slides()]),
         gradient: Has(&[("+1.3 +2", "
                 out, places = max_pool1d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode)
@@ -294,8 +294,8 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         kind: "aten::max_pool1d_with_indices",
         shape: Has(&[sized(S::Pooled, E::WithIndex)]),
-        computation: No(OUTSIDE),
-        fusion: No(OUTSIDE),
+        computation: Has(Windows(over(1, Pooled::LargestAndIndex))),
+        fusion: Has(&[fused(PLAIN).slides()]),
         gradient: Has(&[("+1.3 +2", "grad self = scatter_add(zeros_like(self), -1, result1, g0)")]),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
@@ -306,7 +306,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         kind: "aten::max_pool2d",
         shape: Has(&[sized(S::Pooled, E::Same).reported_as(RANK)]),
-        computation: Has(Windows(largest(2))),
+        computation: Has(Windows(over(2, Pooled::Largest))),
         fusion: Has(&[fused(PLAIN).slides()]),
         gradient: Has(&[("1.3 2", "
                 result, indices := max_pool2d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode)
@@ -321,8 +321,8 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         kind: "aten::max_pool2d_with_indices",
         shape: Has(&[sized(S::Pooled, E::WithIndex)]),
-        computation: No(OUTSIDE),
-        fusion: No(OUTSIDE),
+        computation: Has(Windows(over(2, Pooled::LargestAndIndex))),
+        fusion: Has(&[fused(PLAIN).slides()]),
         gradient: Has(&[("1.3 2", "grad self = max_pool2d_with_indices_backward(g0, self, kernel_size, stride, padding, dilation, ceil_mode, result1)")]),
         guard: Has(kept().recorded(PLAIN)),
         accuracy: Has(units(2.0)),
@@ -333,8 +333,8 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         kind: "aten::max_pool2d_with_indices_backward",
         shape: Has(&[sized(S::Of("self"), E::Of("self"))]),
-        computation: No(OUTSIDE),
-        fusion: No(OUTSIDE),
+        computation: Has(Windows(over(2, Pooled::GradientOfLargest))),
+        fusion: Has(&[fused(PLAIN).slides()]),
         gradient: Has(&[("+1.3 +2", "grad grad_output = reshape(gather(flatten(g, -2, -1), -1, flatten(indices, -2, -1)), size(indices))")]),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),

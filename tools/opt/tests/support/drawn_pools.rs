@@ -4,7 +4,7 @@
 use super::dice::Dice;
 use super::strided_tensors::tensor;
 use jitopt_core::interpreter::IValue;
-use jitopt_core::tensor::DType;
+use jitopt_core::tensor::{DType, Precision, Tensor};
 
 /// Seeds from here on are those of pools.
 pub(crate) const POOLS: u64 = 1 << 40;
@@ -27,6 +27,8 @@ struct Lines {
     params: Vec<String>,
     inputs: Vec<IValue>,
     lines: Vec<String>,
+    /// Indices of largest elements, which are results.
+    indices: Vec<String>,
 }
 
 impl Lines {
@@ -67,8 +69,15 @@ impl Lines {
         let (kernel, padding, ceil) = (self.list(&window.kernel), self.list(&window.padding), truth(window.ceil));
         if !is_mean {
             let dilation = self.list(&window.dilation);
-            let text = format!("aten::max_pool{dims}d({x}, {kernel}, {stride}, {padding}, {dilation}, {ceil})");
-            return self.line("Tensor", &text);
+            let operands = format!("{x}, {kernel}, {stride}, {padding}, {dilation}, {ceil}");
+            if !draws.one_in(3) {
+                return self.line("Tensor", &format!("aten::max_pool{dims}d({operands})"));
+            }
+            let (name, index) = (self.fresh(), self.fresh() + "i");
+            let text = format!("{name} : Tensor, {index} : Tensor = aten::max_pool{dims}d_with_indices({operands})");
+            self.lines.push(text);
+            self.indices.push(index);
+            return name;
         }
         let counts = truth(draws.one_in(2));
         let given = match dims {
@@ -126,6 +135,8 @@ pub(crate) fn pools(seed: u64) -> (String, Vec<IValue>, bool) {
         let x = if draws.one_in(2) { group.line("Tensor", &format!("aten::relu({x})")) } else { x };
         let ones = group.list(&[1, 1]);
         made.push(group.line("Tensor", &format!("aten::adaptive_avg_pool2d({x}, {ones})")));
+    } else if dims == 2 && dtype.is_float() && draws.one_in(3) {
+        made.push(gradient(draws, &mut group, dtype, &shape, is_mean));
     } else if draws.one_in(6) {
         let mut whole = shape.clone();
         whole[channels] *= 2;
@@ -154,6 +165,54 @@ pub(crate) fn pools(seed: u64) -> (String, Vec<IValue>, bool) {
         results.join(", ")
     );
     (text, group.inputs, reduces)
+}
+
+/// The gradient of a pool.
+fn gradient(draws: &mut Dice, group: &mut Lines, dtype: DType, shape: &[i64], is_mean: bool) -> String {
+    let dims = shape.len() - 2;
+    let mut of = window(draws, &shape[dims..], is_mean);
+    if of.stride.is_empty() {
+        of.stride = of.kernel.clone();
+    }
+    let positions = |i: usize| {
+        let room = shape[dims + i] + 2 * of.padding[i] - of.dilation[i] * (of.kernel[i] - 1) - 1;
+        let count = (room + if of.ceil { of.stride[i] - 1 } else { 0 }).div_euclid(of.stride[i]) + 1;
+        let is_beyond = of.ceil && (count - 1) * of.stride[i] >= shape[dims + i] + of.padding[i];
+        (count - i64::from(is_beyond)).max(0)
+    };
+    let given: Vec<i64> = shape[..dims].iter().copied().chain([positions(0), positions(1)]).collect();
+    let gradient = group.param(draws, dtype, &given, false);
+    let image = group.param(draws, dtype, shape, false);
+    let (kernel, stride, padding) = (group.list(&of.kernel), group.list(&of.stride), group.list(&of.padding));
+    let ceil = if of.ceil { "%yes" } else { "%no" };
+    if is_mean {
+        let text = format!("aten::avg_pool2d_backward({gradient}, {image}, {kernel}, {stride}, {padding}, {ceil}, %yes, %none)");
+        return group.line("Tensor", &text);
+    }
+    let name = format!("%x{}", group.params.len());
+    group.params.push(format!("{name} : Tensor"));
+    group.inputs.push(IValue::Tensor(indices(draws, &of, &given, &shape[dims..])));
+    let dilation = group.list(&of.dilation);
+    let text = format!(
+        "aten::max_pool2d_with_indices_backward({gradient}, {image}, {kernel}, {stride}, {padding}, {dilation}, {ceil}, {name})"
+    );
+    group.line("Tensor", &text)
+}
+
+/// The index of any element under each position.
+fn indices(draws: &mut Dice, of: &Window, given: &[i64], image: &[i64]) -> Tensor {
+    let dims = given.len() - 2;
+    let mut under = |i: usize, position: i64| {
+        let all = (0..of.kernel[i]).map(|tap| position * of.stride[i] - of.padding[i] + tap * of.dilation[i]);
+        let inside: Vec<i64> = all.filter(|at| (0..image[i]).contains(at)).collect();
+        if inside.is_empty() { 0 } else { inside[draws.below(inside.len())] }
+    };
+    let images: i64 = given[..dims].iter().product();
+    let mut numbers = Vec::new();
+    for (h, w) in (0..images).flat_map(|_| (0..given[dims]).flat_map(|h| (0..given[dims + 1]).map(move |w| (h, w)))) {
+        numbers.push(under(0, h) * image[1] + under(1, w));
+    }
+    Tensor::of(&numbers, DType::Long, given, Precision::Typed)
 }
 
 /// Pointwise operators.
@@ -188,5 +247,5 @@ fn results(draws: &mut Dice, group: &mut Lines, made: &[String], channels: usize
         return vec![group.line("Tensor", &format!("prim::FusedConcat[dim={channels}]({first}, {last})"))];
     }
     let others = made[..made.len() - 1].iter().filter(|_| draws.one_in(3)).cloned().collect::<Vec<_>>();
-    [last].into_iter().chain(others).collect()
+    [last].into_iter().chain(others).chain(group.indices.clone()).collect()
 }
