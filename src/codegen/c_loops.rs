@@ -248,9 +248,9 @@ impl Printer<'_> {
         self.line(&format!("const i64 *const b{at} = args->bounds + {at} * (1 + 6 * rank);"));
         let is_under = matches!(guard, Guard::RowUnder | Guard::PointUnder(..));
         if is_under {
-            self.line(&format!("const i64 u{at} = jo_under(b{at} + 1 + 2 * rank, kept, at);"));
+            self.line(&format!("const i64 far{at} = jo_under(b{at} + 1 + 2 * rank, kept, at);"));
         }
-        let under = if is_under { format!("u{at} >= 0 && ") } else { String::new() };
+        let under = if is_under { format!("far{at} >= 0 && ") } else { String::new() };
         if guard != Guard::None {
             self.line(&format!("const int ok{at} = {under}jo_inside(b{at} + 1, kept, at);"));
         }
@@ -262,7 +262,7 @@ impl Printer<'_> {
             let stride = format!("t{at} = b{at}[6 * rank]");
             self.line(&format!("const i64 q{at} = b{at}[6 * rank - 3] + from, {stride};"));
         }
-        if is_under { format!(" + b{at}[0] + u{at}") } else { format!(" + b{at}[0]") }
+        if is_under { format!(" + b{at}[0] + far{at}") } else { format!(" + b{at}[0]") }
     }
 
     /// How far an access is from the beginning of its row.

@@ -174,6 +174,7 @@ pub fn lower(section: &Graph, group: &str, arguments: &[Argument], release: (u32
         // The unread one determines which dimensions a row has, and leaves no loop over rows.
         return refuse("a reduction whose result is not read, next to one over other dimensions; `dce` removes it");
     }
+    pools::without_whole_images(&mut lowering.kernel);
     lowering.kernel.operations = operations(&lowering.kernel);
     Ok(lowering.kernel)
 }

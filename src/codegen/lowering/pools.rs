@@ -3,7 +3,7 @@
 use super::{Cause, Known, Lowering, Refusal, refuse, refuse_for};
 use crate::analysis::axis_maps::AxisMap;
 use crate::codegen::expression::expression;
-use crate::codegen::kernel::{Input, Lies, Limit, Load, Part, Source, Step};
+use crate::codegen::kernel::{Input, Kernel, Lies, Limit, Load, Part, Source, Step};
 use crate::codegen::window::{Gives, Outside, Slide, Tap, Window};
 use crate::ir::Node;
 use crate::ops::schema::Schema;
@@ -387,6 +387,41 @@ impl Lowering<'_> {
             _ => refuse("a window over more than two dimensions"),
         }
     }
+}
+
+/// Removes loads of chunks that are read under windows only: they have another shape.
+pub(super) fn without_whole_images(kernel: &mut Kernel) {
+    if kernel.loads.iter().all(|load| load.tap.is_none()) {
+        return;
+    }
+    let is_read = |k: usize| {
+        let source = Source::Load(k);
+        kernel.reads(source) || kernel.stores.iter().any(|store| store.source == source)
+    };
+    let kept: Vec<usize> = (0..kernel.loads.len()).filter(|&k| kernel.loads[k].tap.is_some() || is_read(k)).collect();
+    let place = |k: usize| kept.iter().position(|&old| old == k).unwrap_or(0);
+    let moved = |source: &mut Source| {
+        if let Source::Load(k) = source {
+            *k = place(*k);
+        }
+    };
+    for step in &mut kernel.steps {
+        step.inputs.iter_mut().for_each(|input| moved(&mut input.source));
+        if let Lies::AsImage(load) = &mut step.lies {
+            *load = place(*load);
+        }
+    }
+    kernel.reductions.iter_mut().for_each(|reduction| moved(&mut reduction.input.source));
+    kernel.column_reductions.iter_mut().for_each(|sum| moved(&mut sum.input.source));
+    kernel.stores.iter_mut().for_each(|store| moved(&mut store.source));
+    kernel.exact.iter_mut().for_each(|(source, _)| moved(source));
+    kernel.images.iter_mut().for_each(|(source, _)| moved(source));
+    kernel.of_space.iter_mut().for_each(moved);
+    let mut k = 0;
+    kernel.loads.retain(|_| {
+        k += 1;
+        kept.contains(&(k - 1))
+    });
 }
 
 /// The larger of two elements of a type.
