@@ -28,7 +28,7 @@ fn slides(graph: &Graph, node: Node) -> bool {
 }
 
 /// Whether a node, or something in a group, has a window.
-fn has_window(graph: &Graph, node: Node) -> bool {
+pub(super) fn has_window(graph: &Graph, node: Node) -> bool {
     match section(graph, node) {
         Some(section) => section.nodes(section.root()).any(|node| slides(section, node)),
         None => slides(graph, node),

@@ -45,7 +45,7 @@ pub(super) enum Refusal {
     Written(Value),
     /// The producer concatenates tensors at its end.
     Concat,
-    /// The parts of a concatenation have different sizes.
+    /// The parts of a concatenation have different sizes, and operands in common.
     UnequalParts,
     /// The consumer divides the producer's result into chunks.
     Chunked,
@@ -120,7 +120,7 @@ impl Refusal {
                 format!("%{} may be the operand itself, which is written to", graph.name(value))
             }
             Refusal::Concat => "it concatenates tensors, which ends a kernel".to_owned(),
-            Refusal::UnequalParts => "its parts have different sizes, and those of a kernel are equal".to_owned(),
+            Refusal::UnequalParts => "its parts have different sizes, and are computed from a common operand".to_owned(),
             Refusal::Chunked => format!("the group{user} divides it into chunks"),
             Refusal::Arguments => {
                 format!("together with the node{user} it has more than {} operands and outputs", super::ARGUMENT_LIMIT)

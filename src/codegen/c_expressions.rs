@@ -100,7 +100,7 @@ pub(super) trait Spelling {
         };
         match (gives, inside) {
             (Gives::Presence { .. }, inside) => inside.unwrap_or_else(|| "1".to_owned()),
-            (Gives::Element(_) | Gives::Index, None) => element,
+            (Gives::Element(_) | Gives::Index, None) | (Gives::Part, _) => element,
             (Gives::Index, Some(inside)) => format!("{inside} ? {element} : -1"),
             (Gives::Element(outside), Some(inside)) => {
                 format!("{inside} ? {element} : {}", literal(outside.value(access.dtype), access.dtype))

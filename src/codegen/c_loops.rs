@@ -82,7 +82,10 @@ impl Printer<'_> {
                     let clauses: String = all.combined.iter().map(clause).collect();
                     self.line(&format!("#pragma omp simd{clauses}"));
                 }
-                self.open("for (i64 i = 0; i < m; i++) {");
+                match all.within {
+                    Some(at) => self.open(&format!("for (i64 i = l{at}; i < e{at}; i++) {{")),
+                    None => self.open("for (i64 i = 0; i < m; i++) {"),
+                }
             }
             Axis::Sides(most) => {
                 self.open("for (i64 item = begin, side; item < end; item += side) {");
@@ -246,6 +249,10 @@ impl Printer<'_> {
             return String::new();
         }
         self.line(&format!("const i64 *const b{at} = args->bounds + {at} * (1 + 6 * rank);"));
+        let is_part = access.watch.is_some_and(|watch| watch.gives == Gives::Part);
+        if is_part && !access.is_written {
+            return format!(" + b{at}[0]");
+        }
         let is_under = matches!(guard, Guard::RowUnder | Guard::PointUnder(..));
         if is_under {
             self.line(&format!("const i64 far{at} = jo_under(b{at} + 1 + 2 * rank, kept, at);"));
@@ -254,7 +261,11 @@ impl Printer<'_> {
         if guard != Guard::None {
             self.line(&format!("const int ok{at} = {under}jo_inside(b{at} + 1, kept, at);"));
         }
-        if guard.is_of_point() {
+        if is_part {
+            self.line(&format!("const i64 f{at} = b{at}[2 * rank - 1] - from, g{at} = b{at}[2 * rank] - from;"));
+            let end = format!("e{at} = !ok{at} ? l{at} : g{at} < m ? g{at} : m");
+            self.line(&format!("const i64 l{at} = f{at} > 0 ? f{at} : 0, {end};"));
+        } else if guard.is_of_point() {
             let ends = format!("e{at} = ok{at} ? b{at}[2 * rank] - from : l{at}");
             self.line(&format!("const i64 l{at} = b{at}[2 * rank - 1] - from, {ends};"));
         }

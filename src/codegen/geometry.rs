@@ -112,8 +112,15 @@ impl Geometry {
 
     /// The number of elements that an access loads or stores, each counted once.
     pub(crate) fn elements(&self, access: usize) -> usize {
-        let strides = &self.strides[access * self.shape.len()..][..self.shape.len()];
-        self.shape.iter().zip(strides).filter(|(_, stride)| **stride != 0).map(|(&size, _)| size as usize).product()
+        let rank = self.shape.len();
+        let strides = &self.strides[access * rank..][..rank];
+        let begin = access * Geometry::row_of_bounds(rank) + 1;
+        // Of a part of the space, what is in it.
+        let size = |dim: usize| match self.bounds.get(begin + 2 * dim..begin + 2 * dim + 2) {
+            Some(&[from, end]) => (end - from).max(0),
+            _ => self.shape[dim],
+        };
+        (0..rank).filter(|&dim| strides[dim] != 0).map(|dim| size(dim) as usize).product()
     }
 }
 
@@ -171,12 +178,21 @@ pub(crate) fn settle(kernel: &Kernel, operands: &[Option<View>]) -> Result<Geome
         Some((space, axes)) => (space.clone(), axes.clone()),
         None => (shapes.laid(kernel.stores[0].source)?.0, Vec::new()),
     };
+    let stacked = Stacked::of(&shapes)?;
+    let space = stacked.as_ref().map_or(space, |stacked| stacked.whole.0.clone());
     let mut made: Vec<Option<Laid>> = vec![None; kernel.made.len()];
     let mut accesses = Vec::with_capacity(kernel.accesses());
-    for (load, view) in kernel.loads.iter().zip(&shapes.loads) {
-        accesses.push(placed(view, load.axis_map, &space, &axes)?);
+    for (k, (load, view)) in kernel.loads.iter().zip(&shapes.loads).enumerate() {
+        let view = stacked.as_ref().map_or_else(|| view.clone(), |stacked| stacked.view(k, view));
+        accesses.push(placed(&view, load.axis_map, &space, &axes)?);
     }
     for store in &kernel.stores {
+        if let Some(stacked) = &stacked {
+            let (shape, strides) = stacked.whole.clone();
+            accesses.push(View { shape: shape.clone(), strides: strides.clone(), offset: 0 });
+            made[store.tensor] = Some((shape, strides));
+            continue;
+        }
         if let Some(column_reduction) = store.column_reduction.map(|at| &kernel.column_reductions[at]) {
             let (laid, axes) = shapes.column_reduction(column_reduction, &space)?;
             accesses.push(placed(
@@ -210,13 +226,129 @@ pub(crate) fn settle(kernel: &Kernel, operands: &[Option<View>]) -> Result<Geome
     }
     let is_index = |k: usize| kernel.loads[k].tap.as_ref().is_some_and(|tap| tap.gives == Gives::Index);
     let watched = watched.iter().map(|(k, placed)| Watched::of(*k, placed, &space, is_index(*k)));
-    let watched: Vec<Watched> = watched.collect();
+    let mut watched: Vec<Watched> = watched.collect();
+    if let Some(stacked) = &stacked {
+        watched.extend(stacked.watched(&accesses));
+    }
     if kernel.has_rows() && !watched.is_empty() {
         return Err("a window that reaches beyond its operand, in a kernel that reduces".to_owned());
     }
     let mut geometry = collapsed(&space, &axes, &accesses, kernel, (made, &watched));
     geometry.reaches = reaches;
     Ok(geometry)
+}
+
+/// A concatenation of parts of different sizes: the space is that of the result, and each access of
+/// a part is shifted to where that begins.
+struct Stacked {
+    whole: Laid,
+    dim: usize,
+    /// Where each part begins, and its size.
+    parts: Vec<(i64, i64)>,
+    /// The part that each load is read for, where its size is that of the part.
+    part_of: Vec<Option<usize>>,
+    loads: usize,
+}
+
+impl Stacked {
+    /// None where parts are equal, or results are no parts.
+    fn of(shapes: &Shapes<'_>) -> Result<Option<Stacked>, String> {
+        let kernel = shapes.kernel;
+        let Some(Part { dim, .. }) = kernel.stores.first().and_then(|store| store.part) else { return Ok(None) };
+        if kernel.made.len() != 1 || kernel.stores.iter().any(|store| store.part.is_none()) {
+            return Ok(None);
+        }
+        let shape = |store: &Store| shapes.laid(store.source).map(|laid| laid.0);
+        let all: Vec<Dims> = kernel.stores.iter().map(shape).collect::<Result<_, _>>()?;
+        let dim = layout::wrap(dim, all[0].len()).map_err(|error| error.0)?;
+        if all.windows(2).all(|two| two[0] == two[1]) || all[0].is_empty() {
+            return Ok(None);
+        }
+        let mut whole = all[0].clone();
+        whole[dim] = all.iter().map(|shape| shape.get(dim).copied().unwrap_or(0)).sum();
+        let is_part = |shape: &Dims| {
+            let others = shape.iter().zip(&whole).enumerate().all(|(at, (own, all))| at == dim || own == all);
+            shape.len() == whole.len() && others
+        };
+        if !all.iter().all(is_part) {
+            return Err(format!("parts of shapes {:?} and others", all[0]));
+        }
+        if kernel.has_rows() || kernel.loads.iter().any(|load| load.tap.is_some()) {
+            return Err("parts of different sizes in a kernel that reduces, or has windows".to_owned());
+        }
+        let mut begin = 0;
+        let part = |shape: &Dims| {
+            begin += shape[dim];
+            (begin - shape[dim], shape[dim])
+        };
+        let parts: Vec<(i64, i64)> = all.iter().map(part).collect();
+        let part_of = parts_of_loads(shapes, dim, whole.len(), &parts)?;
+        let strides = shapes.order_of_parts(kernel.stores[0].tensor, &whole);
+        Ok(Some(Stacked { whole: (whole, strides), dim, parts, part_of, loads: kernel.loads.len() }))
+    }
+
+    /// The view of a load, as long as the space: only its part is read.
+    fn view(&self, load: usize, view: &View) -> View {
+        let mut view = view.clone();
+        if self.part_of[load].is_some() {
+            let at = self.dim + view.shape.len() - self.whole.0.len();
+            view.shape[at] = self.whole.0[self.dim];
+        }
+        view
+    }
+
+    /// Where each access of a part is.
+    fn watched(&self, accesses: &[View]) -> Vec<Watched> {
+        let of_store = |part: usize| (self.loads + part, part);
+        let of_load = |(load, part): (usize, &Option<usize>)| part.map(|part| (load, part));
+        let loads = self.part_of.iter().enumerate().filter_map(of_load);
+        let all = loads.chain((0..self.parts.len()).map(of_store));
+        let watched = |(access, part): (usize, usize)| {
+            let ((begin, size), dim) = (self.parts[part], self.dim);
+            let shift = if access < self.loads { -begin * accesses[access].strides[dim] } else { 0 };
+            let placed = Placed {
+                shape: self.whole.0.clone(),
+                shift,
+                ranges: smallvec::smallvec![Range { dim, from: begin, end: begin + size }],
+                ..Placed::default()
+            };
+            Watched::of(access, &placed, &self.whole.0, false)
+        };
+        all.map(watched).collect()
+    }
+}
+
+/// The part that each load is read for.
+fn parts_of_loads(
+    shapes: &Shapes<'_>,
+    dim: usize,
+    rank: usize,
+    parts: &[(i64, i64)],
+) -> Result<Vec<Option<usize>>, String> {
+    let kernel = shapes.kernel;
+    let mut part_of: Vec<Option<usize>> = vec![None; kernel.loads.len()];
+    for (part, store) in kernel.stores.iter().enumerate() {
+        let mut open = vec![store.source];
+        while let Some(source) = open.pop() {
+            match source {
+                Source::Step(i) => open.extend(kernel.steps[i].inputs.iter().map(|input| input.source)),
+                Source::Load(k) => {
+                    let view = &shapes.loads[k];
+                    let own = (dim + view.shape.len()).checked_sub(rank).map(|at| view.shape[at]);
+                    let is_broadcast = own.is_none_or(|own| own == 1 && parts[part].1 != 1);
+                    match part_of[k] {
+                        _ if is_broadcast => {}
+                        Some(other) if other != part => {
+                            return Err("an operand of two parts, which have different sizes".to_owned());
+                        }
+                        _ => part_of[k] = Some(part),
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(part_of)
 }
 
 /// A load that is outside of its operand at some positions of the space.
@@ -460,17 +592,22 @@ impl<'k> Shapes<'k> {
         if let Some(size) = layout::wrap(part.dim, shape.len()).ok().and_then(|dim| shape.get_mut(dim)) {
             *size *= part.count;
         }
+        let strides = self.order_of_parts(tensor, &shape);
+        (shape, strides)
+    }
+
+    /// The strides of a concatenation.
+    fn order_of_parts(&self, tensor: usize, shape: &Dims) -> Dims {
         let stores = self.kernel.stores.iter().filter(|store| store.tensor == tensor);
         let order = |store: &Store| {
             let (shape, strides) = self.laid(store.source).ok()?;
             layout::suggested_order(&shape, &strides)
         };
         let orders: SmallVec<[_; 4]> = stores.map(order).collect();
-        let strides = match orders.first().copied().flatten().filter(|_| self.kernel.keeps_channels) {
-            Some(first) if orders.iter().all(|&order| order == Some(first)) => layout::strides_in_order(&shape, first),
-            _ => layout::contiguous(&shape),
-        };
-        (shape, strides)
+        match orders.first().copied().flatten().filter(|_| self.kernel.keeps_channels) {
+            Some(first) if orders.iter().all(|&order| order == Some(first)) => layout::strides_in_order(shape, first),
+            _ => layout::contiguous(shape),
+        }
     }
 
     fn knows(&self, source: Source) -> bool {

@@ -306,8 +306,10 @@ impl Lowering<'_> {
 
     /// Adds a load, unless there is an equal one.
     fn load(&mut self, mut load: Load) -> Source {
-        let place = |load: &Load| (load.operand, load.part, load.axis_map);
-        let same = |other: &Load| place(other) == place(&load) && other.tap == load.tap;
+        let same = |other: &Load| {
+            (other.operand, other.part, other.axis_map) == (load.operand, load.part, load.axis_map)
+                && other.tap == load.tap
+        };
         let found = self.kernel.loads.iter().position(same);
         Source::Load(found.unwrap_or_else(|| {
             load.name = self.fresh(&load.name);

@@ -161,6 +161,8 @@ pub struct For {
     pub bind: Bind,
     /// Variables that iterations which run at once combine.
     pub combined: Vec<Combined>,
+    /// The access whose part of a tile it runs over: not over all points.
+    pub within: Option<usize>,
     /// What each does.
     pub body: Vec<Stmt>,
 }
@@ -583,7 +585,7 @@ impl Axis {
 impl For {
     /// A loop whose iterations combine nothing.
     pub(crate) fn over(axis: Axis, bind: Bind, body: Vec<Stmt>) -> Stmt {
-        Stmt::For(For { axis, bind, combined: Vec::new(), body })
+        Stmt::For(For { axis, bind, combined: Vec::new(), within: None, body })
     }
 }
 

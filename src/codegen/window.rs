@@ -62,6 +62,9 @@ pub enum Gives {
     },
     /// Nothing is read: the index of the element in its image, and -1 outside.
     Index,
+    /// No window: an access in one part of the space, as a concatenation has them. Only loops over
+    /// that part access it.
+    Part,
 }
 
 /// An element of a window.
@@ -162,14 +165,14 @@ impl Gives {
     pub(crate) fn outside(self, dtype: DType) -> Scalar {
         match self {
             Gives::Element(outside) => outside.value(dtype),
-            Gives::Presence { .. } => Scalar::Int(0),
+            Gives::Presence { .. } | Gives::Part => Scalar::Int(0),
             Gives::Index => Scalar::Int(-1),
         }
     }
 
     /// Whether memory is read.
     pub(crate) fn reads(self) -> bool {
-        matches!(self, Gives::Element(_))
+        matches!(self, Gives::Element(_) | Gives::Part)
     }
 }
 

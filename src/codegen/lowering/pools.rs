@@ -150,7 +150,7 @@ impl Lowering<'_> {
             Gives::Presence { slide, .. } => {
                 (format!("{name}.in.{slide}.{}", at[slide]), "whether it is inside".to_owned())
             }
-            Gives::Index => (format!("{name}.at.{}", at.join(".")), "an index".to_owned()),
+            Gives::Index | Gives::Part => (format!("{name}.at.{}", at.join(".")), "an index".to_owned()),
         };
         let axis_map = AxisMap::Whole;
         self.load(Load { operand, axis_map, part, tap: Some(tap), dtype, dimensioned: true, name, line })

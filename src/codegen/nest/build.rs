@@ -15,7 +15,7 @@ use crate::codegen::kernel_plan::{Ahead, Grid, MOST_KEPT, Plan, TUNING, Wide, fi
 use crate::codegen::loop_structure::Aim;
 use crate::codegen::loop_structure::Loops;
 use crate::codegen::monoid::type_of_initial;
-use crate::codegen::window::{Guard, Tap};
+use crate::codegen::window::{Gives, Guard, Tap};
 use crate::tensor::{DType, Kind, Scalar};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -107,6 +107,10 @@ fn bare(loops: &Loops<'_>) -> Nest {
     let (kernel, traversal) = (loops.kernel, loops.traversal);
     let has_rows = traversal.direction != Direction::Points;
     let watch = |access: usize| move |tap: &Tap| Watch { gives: tap.gives, guard: traversal.guards[access] };
+    let part = |access: usize| {
+        let guard = traversal.guards[access];
+        (guard != Guard::None).then_some(Watch { gives: Gives::Part, guard })
+    };
     let access = |access: usize| {
         let store = access.checked_sub(kernel.loads.len());
         Access {
@@ -116,7 +120,7 @@ fn bare(loops: &Loops<'_>) -> Nest {
             inner: traversal.inner[access],
             is_of_row: has_rows && traversal.invariant[access],
             is_added_to: kernel.is_column_reduction(access),
-            watch: kernel.loads.get(access).and_then(|load| load.tap.as_ref()).map(watch(access)),
+            watch: kernel.loads.get(access).and_then(|load| load.tap.as_ref()).map(watch(access)).or_else(|| part(access)),
             is_wide: false,
             streamed: store.and_then(|store| loops.streamed(store)),
         }
@@ -157,6 +161,8 @@ pub(super) struct Builder<'a> {
     pub(super) wide: Option<Wide>,
     /// The buffers of values that a thread keeps for later phases.
     pub(super) kept: BTreeMap<usize, usize>,
+    /// The access whose part of a tile loops run over.
+    pub(super) within: Option<usize>,
 }
 
 /// Another name of a value, with another first letter.
@@ -200,7 +206,7 @@ impl<'a> Builder<'a> {
         let loops = Loops::new(kernel, traversal, plan);
         let nest = bare(&loops);
         let (rows, names, kept) = Default::default();
-        Builder { kernel, loops, nest, rows, names, together: None, wide: None, kept }
+        Builder { kernel, loops, nest, rows, names, together: None, wide: None, kept, within: None }
     }
 }
 
@@ -291,13 +297,28 @@ impl Builder<'_> {
     fn tiles(&mut self) {
         let mut body: Vec<Stmt> = (0..self.kernel.accesses()).map(|at| Stmt::Open(Place::Access(at))).collect();
         body.extend(self.opened_buffers());
-        let aims: Vec<Aim> = (0..self.kernel.stores.len()).map(Aim::Store).collect();
-        self.elements(0, &aims, self.loops.plan.tile, &mut body);
+        self.results(&mut body);
         if let Ahead::Elements(ahead) = self.loops.plan.phase(0).ahead {
             body.extend(self.prefetched(0..self.kernel.loads.len(), Distance::Elements(ahead)));
         }
         let axis = Axis::Tiles(self.loops.plan.tile);
         self.nest.body.push(For::over(axis, Bind::Worker, body));
+    }
+
+    /// Computes all results of a tile: parts of different sizes one after the other.
+    fn results(&mut self, body: &mut Vec<Stmt>) {
+        let (loads, tile) = (self.kernel.loads.len(), self.loops.plan.tile);
+        let aims: Vec<Aim> = (0..self.kernel.stores.len()).map(Aim::Store).collect();
+        if aims.is_empty() || !self.nest.accesses[loads].has_guard() {
+            return self.elements(0, &aims, tile, body);
+        }
+        for (store, aim) in aims.into_iter().enumerate() {
+            self.within = Some(loads + store);
+            let mut part = Vec::new();
+            self.elements(0, &[aim], tile, &mut part);
+            body.push(Stmt::Scope(part));
+        }
+        self.within = None;
     }
 
     /// Prefetches those of some loads that are contiguous.

@@ -56,7 +56,7 @@ impl Hash for Stmt {
     fn hash<H: Hasher>(&self, state: &mut H) {
         discriminant(self).hash(state);
         match self {
-            Stmt::For(all) => (all.axis, all.bind, &all.combined).hash(state),
+            Stmt::For(all) => (all.axis, all.bind, &all.combined, all.within).hash(state),
             Stmt::Open(place) => place.hash(state),
             Stmt::Let { value, compute, note: _ } => (value, compute).hash(state),
             Stmt::Store { to, operand, waits, note: _ } => (to, operand, waits).hash(state),

@@ -245,7 +245,7 @@ impl Machine<'_> {
                 let begin = if rest_of > 1 { begin } else { 0 };
                 self.count_up((begin..end).step_by(at_once as usize), all, |at| &mut at.line)
             }
-            Axis::Points => self.count_up(0..self.at.count, all, |at| &mut at.i),
+            Axis::Points => self.count_up(self.points_of(all.within), all, |at| &mut at.i),
             Axis::Together(lines) => self.count_up(0..lines as i64, all, |at| &mut at.u),
             Axis::Side => self.count_up(0..self.at.side, all, |at| &mut at.r),
             Axis::Shares => self.others(self.space.parts, all),
@@ -269,6 +269,19 @@ impl Machine<'_> {
         }
         *counter(&mut self.at) = 0;
         Ok(())
+    }
+
+    /// The points of a tile that are in the part of an access.
+    fn points_of(&self, within: Option<usize>) -> Range<i64> {
+        let bounds = within.and_then(|access| self.bounds_of(access));
+        let Some([_, ranges @ ..]) = bounds else { return 0..self.at.count };
+        let (coordinates, last) = (self.coordinates(), self.space.shape.len() - 1);
+        let is_in = |(dim, at): (usize, &i64)| (ranges[2 * dim]..ranges[2 * dim + 1]).contains(at);
+        if !coordinates[..last].iter().enumerate().all(is_in) {
+            return 0..0;
+        }
+        let begin = (ranges[2 * last] - self.at.from).max(0);
+        begin..(ranges[2 * last + 1] - self.at.from).min(self.at.count).max(begin)
     }
 
     fn others(&mut self, parts: usize, all: &For) -> Result<(), String> {
@@ -453,7 +466,7 @@ impl Machine<'_> {
             Some(Watch { gives: Gives::Index, .. }) => {
                 Ok(Number::Long(if self.is_inside(access) { self.position(access) } else { -1 }))
             }
-            Some(Watch { gives, .. }) if !self.is_inside(access) => Ok(literal(gives.outside(dtype), dtype)),
+            Some(Watch { gives, .. }) if gives != Gives::Part && !self.is_inside(access) => Ok(literal(gives.outside(dtype), dtype)),
             _ => widened(self.memory.load(access, self.position(access)), dtype),
         }
     }

@@ -33,6 +33,7 @@ impl fmt::Display for Nest {
             let watch = match access.watch {
                 None => "",
                 Some(Watch { gives: Gives::Presence { .. }, .. }) => ", nothing but whether it is inside of the operand",
+                Some(Watch { gives: Gives::Part, .. }) => ", in one part of the result",
                 Some(Watch { gives: Gives::Index, .. }) => ", nothing but the index of the element in its image",
                 Some(Watch { guard: Guard::None, .. }) => ", under a window",
                 Some(Watch { guard: Guard::RowUnder | Guard::PointUnder(..), .. }) => ", that of a window over the point",
@@ -139,7 +140,8 @@ impl Nest {
             let scan = if one.is_scan { "scan " } else { "" };
             format!(", {scan}{} {}", one.how, self.variables[one.variable].name)
         });
-        self.over(all.axis) + bind + &combined.collect::<String>()
+        let within = all.within.map_or(String::new(), |at| format!(" in the part of {}", self.accesses[at].name));
+        self.over(all.axis) + &within + bind + &combined.collect::<String>()
     }
 
     /// An element that is read, or what it is outside of an operand.
@@ -147,6 +149,7 @@ impl Nest {
         let element = format!("{}{}", self.place(place), self.index(place));
         let watch = if let Place::Access(access) = place { self.accesses[access].watch } else { None };
         match (watch, place) {
+            (Some(Watch { gives: Gives::Part, .. }), _) => element,
             (Some(Watch { gives: Gives::Presence { .. }, .. }), _) => format!("{element} is inside"),
             (Some(Watch { guard: Guard::None, gives: Gives::Index }), _) => format!("the index of {element}"),
             (Some(Watch { guard, gives }), Place::Access(access)) if guard != Guard::None => {

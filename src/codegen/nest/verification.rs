@@ -44,6 +44,7 @@ struct Around {
     axis: Axis,
     bind: Bind,
     combined: Vec<Combined>,
+    within: Option<usize>,
 }
 
 struct Verifier<'n> {
@@ -165,7 +166,16 @@ impl Verifier<'_> {
         if self.loops.iter().any(is_same) {
             return self.refuse("a loop over the same points is inside of it");
         }
-        self.loops.push(Around { axis: all.axis, bind: all.bind, combined: all.combined.clone() });
+        let Axis::Points = all.axis else { return self.enter_all(all) };
+        if all.within.is_some_and(|at| !self.known.opened.contains(&at)) {
+            return self.refuse("it runs over a part of what is not opened");
+        }
+        self.enter_all(all)
+    }
+
+    fn enter_all(&mut self, all: &For) -> Result<(), String> {
+        let (axis, bind, combined, within) = (all.axis, all.bind, all.combined.clone(), all.within);
+        self.loops.push(Around { axis, bind, combined, within });
         if let Some(one) = all.combined.iter().find(|one| !self.known.set.contains(&one.variable)) {
             return self.refuse(&format!("{} is combined before it has a value", self.variable(one.variable)));
         }
@@ -273,7 +283,7 @@ impl Verifier<'_> {
             Spread::Columns(_) => Some(Axis::Points),
             Spread::Side(_) => Some(Axis::Side),
         };
-        let added = axis.map(|axis| self.loops.push(Around { axis, bind: Bind::Serial, combined: Vec::new() }));
+        let added = axis.map(|axis| self.loops.push(Around { axis, bind: Bind::Serial, combined: Vec::new(), within: None }));
         let read = self.reads(term);
         if added.is_some() {
             self.loops.pop();
@@ -404,6 +414,9 @@ impl Verifier<'_> {
             () if !self.known.opened.contains(&at) => self.refuse(&format!("{name} is written, not opened")),
             () if access.inner == Inner::Broadcast && self.runs_at_once() => {
                 self.refuse(&format!("iterations that run at once write one element of {name}"))
+            }
+            () if access.has_guard() && !self.loops.iter().any(|around| around.within == Some(at)) => {
+                self.refuse(&format!("{name} is written outside of its part"))
             }
             () if !is_first => self.refuse(&format!("{name} is written twice")),
             () => Ok(()),

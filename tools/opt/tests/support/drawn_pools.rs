@@ -1,5 +1,5 @@
 //! Random groups with pools: windows of any size, step, padding and dilation over images in any
-//! layout, with pointwise operators after them.
+//! layout, with pointwise operators after them. A quarter concatenates parts of different sizes.
 
 use super::dice::Dice;
 use super::strided_tensors::tensor;
@@ -58,6 +58,20 @@ impl Lines {
         name
     }
 
+    /// The graph of the group.
+    fn text(&self, results: &[String]) -> String {
+        let (params, names) = (self.params.join(", "), self.params.join(", ").replace(" : Tensor", ""));
+        let outputs: Vec<String> = (0..results.len()).map(|i| format!("%r{i} : Tensor")).collect();
+        let returned: Vec<String> = (0..results.len()).map(|i| format!("%r{i}")).collect();
+        format!(
+            "graph({params}):\n  {} = prim::FusionGroup_0({names})\n  return ({})\nwith prim::FusionGroup_0 = graph({params}):\n  {}\n  return ({})\n",
+            outputs.join(", "),
+            returned.join(", "),
+            self.lines.join("\n  "),
+            results.join(", ")
+        )
+    }
+
     fn list(&mut self, numbers: &[i64]) -> String {
         self.line("int[]", &format!("prim::Constant[value={numbers:?}]()"))
     }
@@ -107,10 +121,50 @@ fn window(draws: &mut Dice, sizes: &[i64], is_mean: bool) -> Window {
     made
 }
 
+/// A group that concatenates parts of different sizes, each computed from operands of its own, and
+/// from one that is broadcast along them.
+fn parts(draws: &mut Dice) -> (String, Vec<IValue>, bool) {
+    let rank = 1 + draws.below(4);
+    let shape: Vec<i64> = (0..rank).map(|_| draws.pick(&[1, 2, 3, 5, 8, 17, 40])).collect();
+    let dim = draws.below(rank);
+    let mut group = Lines::default();
+    let dtypes = if draws.one_in(4) { INTEGERS } else { FLOATS };
+    let (dtype, is_special) = (draws.pick(dtypes), draws.one_in(4));
+    let mut small = shape.clone();
+    small[dim] = 1;
+    let shared = draws.one_in(3).then(|| group.param(draws, dtype, &small, false));
+    let mut made = Vec::new();
+    for _ in 0..2 + draws.below(3) {
+        let mut own = shape.clone();
+        own[dim] = draws.pick(&[0, 1, 2, 3, 5, 9, 64, 300]);
+        let x = group.param(draws, dtype, &own, is_special);
+        let mut part = vec![x];
+        for _ in 0..draws.below(4) {
+            let last = part[part.len() - 1].clone();
+            let text = match draws.below(6) {
+                0 => format!("aten::relu({last})"),
+                1 if dtype.is_float() => format!("aten::tanh({last})"),
+                2 if dtype.is_float() => format!("aten::exp({last})"),
+                3 if shared.is_some() => format!("aten::mul({last}, {})", shared.as_deref().unwrap_or_default()),
+                4 => format!("aten::mul({last}, {})", part[0]),
+                _ => format!("aten::neg({last})"),
+            };
+            part.push(group.line("Tensor", &text));
+        }
+        made.push(part[part.len() - 1].clone());
+    }
+    let counted = if draws.one_in(2) { dim as i64 } else { dim as i64 - rank as i64 };
+    let joined = group.line("Tensor", &format!("prim::FusedConcat[dim={counted}]({})", made.join(", ")));
+    (group.text(&[joined]), group.inputs, false)
+}
+
 /// The text of a group, its operands, and whether it reduces.
 pub(crate) fn pools(seed: u64) -> (String, Vec<IValue>, bool) {
     let mut draws = Dice(seed.wrapping_mul(0x2545_f491_4f6c_dd1d));
     let draws = &mut draws;
+    if seed % 4 == 3 {
+        return parts(draws);
+    }
     let dims = if draws.one_in(4) { 1 } else { 2 };
     let mut shape: Vec<i64> = (0..dims).map(|_| draws.pick(&[1, 2, 3, 5, 6, 7, 8, 12, 31])).collect();
     let sizes = shape.clone();
@@ -154,17 +208,7 @@ pub(crate) fn pools(seed: u64) -> (String, Vec<IValue>, bool) {
     }
     after(draws, &mut group, &mut made, dtype, &shape[channels..]);
     let results = results(draws, &mut group, &made, channels);
-    let (params, names) = (group.params.join(", "), group.params.join(", ").replace(" : Tensor", ""));
-    let outputs: Vec<String> = (0..results.len()).map(|i| format!("%r{i} : Tensor")).collect();
-    let returned: Vec<String> = (0..results.len()).map(|i| format!("%r{i}")).collect();
-    let text = format!(
-        "graph({params}):\n  {} = prim::FusionGroup_0({names})\n  return ({})\nwith prim::FusionGroup_0 = graph({params}):\n  {}\n  return ({})\n",
-        outputs.join(", "),
-        returned.join(", "),
-        group.lines.join("\n  "),
-        results.join(", ")
-    );
-    (text, group.inputs, reduces)
+    (group.text(&results), group.inputs, reduces)
 }
 
 /// The gradient of a pool.
