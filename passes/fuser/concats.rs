@@ -53,7 +53,8 @@ fn are_entangled(graph: &Graph, list: Node) -> bool {
         if made.is_some_and(|node| has_window(graph, node)) {
             return true;
         }
-        let operands = made.into_iter().flat_map(|node| graph.inputs(node)).filter(|&value| graph.ty(value).is_tensor());
+        let operands =
+            made.into_iter().flat_map(|node| graph.inputs(node)).filter(|&value| graph.ty(value).is_tensor());
         let own: FxHashSet<Value> = operands.chain([part]).collect();
         let is_common = own.iter().any(|value| seen.contains(value));
         seen.extend(own);

@@ -120,7 +120,9 @@ impl Refusal {
                 format!("%{} may be the operand itself, which is written to", graph.name(value))
             }
             Refusal::Concat => "it concatenates tensors, which ends a kernel".to_owned(),
-            Refusal::UnequalParts => "its parts have different sizes, and are computed from a common operand".to_owned(),
+            Refusal::UnequalParts => {
+                "its parts have different sizes, and are computed from a common operand".to_owned()
+            }
             Refusal::Chunked => format!("the group{user} divides it into chunks"),
             Refusal::Arguments => {
                 format!("together with the node{user} it has more than {} operands and outputs", super::ARGUMENT_LIMIT)

@@ -10,6 +10,8 @@
 //! follow the others, whatever their order in memory, except that the innermost one stays innermost
 //! if it is kept: see [`Direction`].
 
+mod stacked;
+
 use super::kernel::{ColumnReduction, Direction, Inner, Kernel, Lies, Load, Part, Reduction, Source, Store, Traversal};
 use super::kernel_plan::TUNING;
 use super::window::{Division, Gives, Guard, Placed, Range, is_image};
@@ -17,6 +19,7 @@ use crate::analysis::axis_maps::AxisMap;
 use crate::analysis::reduced_dims::Axes;
 use crate::tensor::{Dims, Tensor, layout};
 use smallvec::SmallVec;
+use stacked::Stacked;
 
 /// A strided view.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -79,8 +82,8 @@ pub(crate) struct Geometry {
     pub strides: SmallVec<[i64; 16]>,
     /// The offset of each access from the first element of its tensor.
     pub offsets: SmallVec<[usize; 16]>,
-    /// Where each access is inside of its operand, see [`Geometry::row_of_bounds`]; nothing where all
-    /// are.
+    /// Where each access is inside of its operand, see [`Geometry::row_of_bounds`]; nothing where
+    /// all are.
     pub bounds: Vec<i64>,
     /// The access patterns of the kernel.
     pub traversal: Traversal,
@@ -238,119 +241,6 @@ pub(crate) fn settle(kernel: &Kernel, operands: &[Option<View>]) -> Result<Geome
     Ok(geometry)
 }
 
-/// A concatenation of parts of different sizes: the space is that of the result, and each access of
-/// a part is shifted to where that begins.
-struct Stacked {
-    whole: Laid,
-    dim: usize,
-    /// Where each part begins, and its size.
-    parts: Vec<(i64, i64)>,
-    /// The part that each load is read for, where its size is that of the part.
-    part_of: Vec<Option<usize>>,
-    loads: usize,
-}
-
-impl Stacked {
-    /// None where parts are equal, or results are no parts.
-    fn of(shapes: &Shapes<'_>) -> Result<Option<Stacked>, String> {
-        let kernel = shapes.kernel;
-        let Some(Part { dim, .. }) = kernel.stores.first().and_then(|store| store.part) else { return Ok(None) };
-        if kernel.made.len() != 1 || kernel.stores.iter().any(|store| store.part.is_none()) {
-            return Ok(None);
-        }
-        let shape = |store: &Store| shapes.laid(store.source).map(|laid| laid.0);
-        let all: Vec<Dims> = kernel.stores.iter().map(shape).collect::<Result<_, _>>()?;
-        let dim = layout::wrap(dim, all[0].len()).map_err(|error| error.0)?;
-        if all.windows(2).all(|two| two[0] == two[1]) || all[0].is_empty() {
-            return Ok(None);
-        }
-        let mut whole = all[0].clone();
-        whole[dim] = all.iter().map(|shape| shape.get(dim).copied().unwrap_or(0)).sum();
-        let is_part = |shape: &Dims| {
-            let others = shape.iter().zip(&whole).enumerate().all(|(at, (own, all))| at == dim || own == all);
-            shape.len() == whole.len() && others
-        };
-        if !all.iter().all(is_part) {
-            return Err(format!("parts of shapes {:?} and others", all[0]));
-        }
-        if kernel.has_rows() || kernel.loads.iter().any(|load| load.tap.is_some()) {
-            return Err("parts of different sizes in a kernel that reduces, or has windows".to_owned());
-        }
-        let mut begin = 0;
-        let part = |shape: &Dims| {
-            begin += shape[dim];
-            (begin - shape[dim], shape[dim])
-        };
-        let parts: Vec<(i64, i64)> = all.iter().map(part).collect();
-        let part_of = parts_of_loads(shapes, dim, whole.len(), &parts)?;
-        let strides = shapes.order_of_parts(kernel.stores[0].tensor, &whole);
-        Ok(Some(Stacked { whole: (whole, strides), dim, parts, part_of, loads: kernel.loads.len() }))
-    }
-
-    /// The view of a load, as long as the space: only its part is read.
-    fn view(&self, load: usize, view: &View) -> View {
-        let mut view = view.clone();
-        if self.part_of[load].is_some() {
-            let at = self.dim + view.shape.len() - self.whole.0.len();
-            view.shape[at] = self.whole.0[self.dim];
-        }
-        view
-    }
-
-    /// Where each access of a part is.
-    fn watched(&self, accesses: &[View]) -> Vec<Watched> {
-        let of_store = |part: usize| (self.loads + part, part);
-        let of_load = |(load, part): (usize, &Option<usize>)| part.map(|part| (load, part));
-        let loads = self.part_of.iter().enumerate().filter_map(of_load);
-        let all = loads.chain((0..self.parts.len()).map(of_store));
-        let watched = |(access, part): (usize, usize)| {
-            let ((begin, size), dim) = (self.parts[part], self.dim);
-            let shift = if access < self.loads { -begin * accesses[access].strides[dim] } else { 0 };
-            let placed = Placed {
-                shape: self.whole.0.clone(),
-                shift,
-                ranges: smallvec::smallvec![Range { dim, from: begin, end: begin + size }],
-                ..Placed::default()
-            };
-            Watched::of(access, &placed, &self.whole.0, false)
-        };
-        all.map(watched).collect()
-    }
-}
-
-/// The part that each load is read for.
-fn parts_of_loads(
-    shapes: &Shapes<'_>,
-    dim: usize,
-    rank: usize,
-    parts: &[(i64, i64)],
-) -> Result<Vec<Option<usize>>, String> {
-    let kernel = shapes.kernel;
-    let mut part_of: Vec<Option<usize>> = vec![None; kernel.loads.len()];
-    for (part, store) in kernel.stores.iter().enumerate() {
-        let mut open = vec![store.source];
-        while let Some(source) = open.pop() {
-            match source {
-                Source::Step(i) => open.extend(kernel.steps[i].inputs.iter().map(|input| input.source)),
-                Source::Load(k) => {
-                    let view = &shapes.loads[k];
-                    let own = (dim + view.shape.len()).checked_sub(rank).map(|at| view.shape[at]);
-                    let is_broadcast = own.is_none_or(|own| own == 1 && parts[part].1 != 1);
-                    match part_of[k] {
-                        _ if is_broadcast => {}
-                        Some(other) if other != part => {
-                            return Err("an operand of two parts, which have different sizes".to_owned());
-                        }
-                        _ => part_of[k] = Some(part),
-                    }
-                }
-                _ => {}
-            }
-        }
-    }
-    Ok(part_of)
-}
-
 /// A load that is outside of its operand at some positions of the space.
 struct Watched {
     access: usize,
@@ -389,7 +279,6 @@ impl Watched {
         watched
     }
 }
-
 
 /// A launch whose operands are contiguous and as large as the space that they lie in, where only
 /// their element types are known: what kernels are printed and compiled for before they run. The
@@ -543,11 +432,7 @@ fn without(whole: &Dims, axes: &[usize], keep: bool) -> Dims {
 }
 
 impl<'k> Shapes<'k> {
-    fn of(
-        kernel: &'k Kernel,
-        loads: Vec<View>,
-        orders: Vec<Option<&'static [usize]>>,
-    ) -> Result<Shapes<'k>, String> {
+    fn of(kernel: &'k Kernel, loads: Vec<View>, orders: Vec<Option<&'static [usize]>>) -> Result<Shapes<'k>, String> {
         let mut shapes = Shapes { kernel, loads, orders, steps: Vec::new(), reduced: Vec::new(), space: None };
         // Steps and reductions follow the values that they read, each in a list of its own.
         while shapes.steps.len() < kernel.steps.len() || shapes.reduced.len() < kernel.reductions.len() {

@@ -27,8 +27,8 @@ mod split_plan;
 mod wide_plan;
 
 use super::kernel::{Columns, Direction, Inner, Kernel, Source, Traversal};
-use super::window::Guard;
 use super::loop_structure::{Aim, Loops, source_of};
+use super::window::Guard;
 use crate::tensor::DType;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -215,10 +215,10 @@ impl Slide {
 
     /// The positions at which an element of the window is inside of so many elements, with so many
     /// more on either side.
-    fn inside(&self, tap: i64, elements: i64, beside: i64) -> (i64, i64) {
+    fn inside(&self, tap: i64, elements: i64, margin: i64) -> (i64, i64) {
         let shift = self.padding - tap * self.dilation;
-        let from = (shift - beside + self.stride - 1).div_euclid(self.stride);
-        (from.max(0), (elements - 1 + beside + shift).div_euclid(self.stride) + 1)
+        let from = (shift - margin + self.stride - 1).div_euclid(self.stride);
+        (from.max(0), (elements - 1 + margin + shift).div_euclid(self.stride) + 1)
     }
 }
 
@@ -301,7 +301,7 @@ impl Tap {
             }
             placed.shape[dim] = positions;
             placed.strides[dim] = strides[dim] * slide.stride;
-            let beside = match self.gives {
+            let margin = match self.gives {
                 Gives::Presence { slide, .. } if slide != i => continue,
                 Gives::Presence { padded: true, .. } => slide.padding,
                 _ => 0,
@@ -309,7 +309,7 @@ impl Tap {
             if !matches!(self.gives, Gives::Presence { .. }) {
                 placed.shift += (self.at[i] * slide.dilation - slide.padding) * strides[dim];
             }
-            let (from, end) = slide.inside(self.at[i], shape[dim], beside);
+            let (from, end) = slide.inside(self.at[i], shape[dim], margin);
             if from > 0 || end < positions {
                 placed.ranges.push(Range { dim, from, end });
             }
@@ -331,7 +331,8 @@ mod tests {
     #[test]
     fn ranges_and_shifts_are_those_of_the_definition() {
         let mut checked = 0;
-        for (kernel, stride, dilation) in (1..4).flat_map(|k| (1..4).flat_map(move |s| (1..3).map(move |d| (k, s, d)))) {
+        for (kernel, stride, dilation) in (1..4).flat_map(|k| (1..4).flat_map(move |s| (1..3).map(move |d| (k, s, d))))
+        {
             for (padding, elements, ceil) in
                 (0..=kernel / 2).flat_map(|p| (1..9).flat_map(move |n| [false, true].map(|ceil| (p, n, ceil))))
             {

@@ -104,10 +104,8 @@ fn drawn(draws: &mut Draws) -> (Graph, Vec<i64>, DType) {
     let mut known = vec!["%x".to_owned()];
     if shape.len() == 4 {
         // Windows over images, with padding.
-        const POOLS: [&str; 2] = [
-            "max_pool2d(%x, %three, %two, %pad, %pad, %no)",
-            "avg_pool2d(%x, %three, %two, %pad, %no, %no, %none)",
-        ];
+        const POOLS: [&str; 2] =
+            ["max_pool2d(%x, %three, %two, %pad, %pad, %no)", "avg_pool2d(%x, %three, %two, %pad, %no, %no, %none)"];
         let pool = section.pick(&POOLS);
         known = vec![section.line(pool)];
     }

@@ -7,7 +7,9 @@ use crate::codegen::kernel::{Input, Kernel, Lies, Limit, Load, Part, Source, Ste
 use crate::codegen::window::{Gives, Outside, Slide, Tap, Window};
 use crate::ir::Node;
 use crate::ops::schema::Schema;
-use crate::ops::window_rules::{INDEX, LARGER, LARGER_INTEGER, PRODUCT, Pooled, QUOTIENT, SAME, SHARE, SUM, TAKEN, WindowRule};
+use crate::ops::window_rules::{
+    INDEX, LARGER, LARGER_INTEGER, PRODUCT, Pooled, QUOTIENT, SAME, SHARE, SUM, TAKEN, WindowRule,
+};
 use crate::ops::{self};
 use crate::tensor::{DType, Kind, Scalar};
 use crate::types::Type;
@@ -89,7 +91,9 @@ impl Lowering<'_> {
         let given = schema.formal(name).and_then(|i| self.known_operand(node, i));
         let all: SmallVec<[i64; 2]> = match given {
             Some(Known::Numbers(all)) => all.as_slice().into(),
-            Some(Known::Number { source: Source::Constant(scalar), kind: Kind::Int }) => [scalar.int()].into_iter().collect(),
+            Some(Known::Number { source: Source::Constant(scalar), kind: Kind::Int }) => {
+                [scalar.int()].into_iter().collect()
+            }
             _ => return None,
         };
         match all.len() {
@@ -115,7 +119,8 @@ impl Lowering<'_> {
         if [&kernel, &stride, &padding, &dilation].iter().any(|all| all.len() != rule.dims) {
             return refuse_for(Cause::Operator, format!("`{kind}` with a window that PyTorch refuses"));
         }
-        let slide = |i: usize| Slide { kernel: kernel[i], stride: stride[i], padding: padding[i], dilation: dilation[i] };
+        let slide =
+            |i: usize| Slide { kernel: kernel[i], stride: stride[i], padding: padding[i], dilation: dilation[i] };
         let slides: SmallVec<[Slide; 2]> = (0..rule.dims).map(slide).collect();
         let small = 1..=i64::from(i32::MAX);
         let is_right = |one: &Slide| {
@@ -127,7 +132,9 @@ impl Lowering<'_> {
         }
         let taps = slides.iter().fold(1, |all: i64, one| all.saturating_mul(one.kernel));
         if taps > MOST_TAPS {
-            let why = format!("`{kind}` with {taps} elements under a window: a kernel has a load for each, at most {MOST_TAPS}");
+            let why = format!(
+                "`{kind}` with {taps} elements under a window: a kernel has a load for each, at most {MOST_TAPS}"
+            );
             return refuse_for(Cause::Operator, why);
         }
         Ok(Window { slides, ceil })
@@ -146,7 +153,9 @@ impl Lowering<'_> {
         let Image { operand, part, dtype, ref name, ref line } = *image;
         let at: Vec<String> = tap.at.iter().map(|i| i.to_string()).collect();
         let (name, line) = match tap.gives {
-            Gives::Element(_) => (format!("{name}.{}", at.join(".")), format!("{line}, {} of the window", at.join(" "))),
+            Gives::Element(_) => {
+                (format!("{name}.{}", at.join(".")), format!("{line}, {} of the window", at.join(" ")))
+            }
             Gives::Presence { slide, .. } => {
                 (format!("{name}.in.{slide}.{}", at[slide]), "whether it is inside".to_owned())
             }
@@ -197,8 +206,7 @@ impl Lowering<'_> {
         (computed, out): (DType, DType),
         result: Option<(usize, Lies)>,
     ) -> Result<Typed, Refusal> {
-        let input =
-            |(letter, &((source, dtype), to)): (char, &(Typed, DType))| Input { letter, source, dtype, to };
+        let input = |(letter, &((source, dtype), to)): (char, &(Typed, DType))| Input { letter, source, dtype, to };
         let name = self.section.name(self.section.output(node, result.map_or(0, |(output, _)| output)));
         let name = self.fresh(&if result.is_some() { name } else { format!("{name}.of") });
         let source = self.step(Step {
@@ -264,7 +272,13 @@ impl Lowering<'_> {
     }
 
     /// The operand of the group that is the image of a gradient.
-    fn image_of_gradient(&self, node: Node, schema: &Schema, gradient: &Image, window: &Window) -> Result<usize, Refusal> {
+    fn image_of_gradient(
+        &self,
+        node: Node,
+        schema: &Schema,
+        gradient: &Image,
+        window: &Window,
+    ) -> Result<usize, Refusal> {
         let image = self.image(node, schema, "self")?;
         let around = window.slides.iter().fold(1, |all: i64, slide| all.saturating_mul(slide.around()));
         match image.part.is_none() && image.dtype == gradient.dtype && around <= MOST_TAPS {

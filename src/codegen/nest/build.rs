@@ -120,7 +120,12 @@ fn bare(loops: &Loops<'_>) -> Nest {
             inner: traversal.inner[access],
             is_of_row: has_rows && traversal.invariant[access],
             is_added_to: kernel.is_column_reduction(access),
-            watch: kernel.loads.get(access).and_then(|load| load.tap.as_ref()).map(watch(access)).or_else(|| part(access)),
+            watch: kernel
+                .loads
+                .get(access)
+                .and_then(|load| load.tap.as_ref())
+                .map(watch(access))
+                .or_else(|| part(access)),
             is_wide: false,
             streamed: store.and_then(|store| loops.streamed(store)),
         }

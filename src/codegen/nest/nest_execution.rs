@@ -466,7 +466,9 @@ impl Machine<'_> {
             Some(Watch { gives: Gives::Index, .. }) => {
                 Ok(Number::Long(if self.is_inside(access) { self.position(access) } else { -1 }))
             }
-            Some(Watch { gives, .. }) if gives != Gives::Part && !self.is_inside(access) => Ok(literal(gives.outside(dtype), dtype)),
+            Some(Watch { gives, .. }) if gives != Gives::Part && !self.is_inside(access) => {
+                Ok(literal(gives.outside(dtype), dtype))
+            }
             _ => widened(self.memory.load(access, self.position(access)), dtype),
         }
     }
@@ -589,9 +591,7 @@ impl Machine<'_> {
     fn computed(&self, value: usize, compute: &Compute) -> Result<Number, String> {
         let dtype = self.nest.values[value].dtype;
         let number = match compute {
-            Compute::Load(Place::Access(access)) => {
-                self.loaded(*access)?
-            }
+            Compute::Load(Place::Access(access)) => self.loaded(*access)?,
             Compute::Load(Place::Buffer(buffer)) => self.buffers[*buffer][self.index(*buffer)],
             Compute::Apply { formula, computed, operands, rounded } => {
                 let number = self.evaluated(&formula.expr, operands, *computed, suffix(*computed))?;

@@ -32,11 +32,15 @@ impl fmt::Display for Nest {
             };
             let watch = match access.watch {
                 None => "",
-                Some(Watch { gives: Gives::Presence { .. }, .. }) => ", nothing but whether it is inside of the operand",
+                Some(Watch { gives: Gives::Presence { .. }, .. }) => {
+                    ", nothing but whether it is inside of the operand"
+                }
                 Some(Watch { gives: Gives::Part, .. }) => ", in one part of the result",
                 Some(Watch { gives: Gives::Index, .. }) => ", nothing but the index of the element in its image",
                 Some(Watch { guard: Guard::None, .. }) => ", under a window",
-                Some(Watch { guard: Guard::RowUnder | Guard::PointUnder(..), .. }) => ", that of a window over the point",
+                Some(Watch { guard: Guard::RowUnder | Guard::PointUnder(..), .. }) => {
+                    ", that of a window over the point"
+                }
                 Some(Watch { guard: Guard::Row, .. }) => ", under a window, outside of the operand in some rows",
                 Some(Watch { guard: Guard::Point, .. }) => ", under a window, outside of the operand at some points",
             };

@@ -283,7 +283,8 @@ impl Verifier<'_> {
             Spread::Columns(_) => Some(Axis::Points),
             Spread::Side(_) => Some(Axis::Side),
         };
-        let added = axis.map(|axis| self.loops.push(Around { axis, bind: Bind::Serial, combined: Vec::new(), within: None }));
+        let added =
+            axis.map(|axis| self.loops.push(Around { axis, bind: Bind::Serial, combined: Vec::new(), within: None }));
         let read = self.reads(term);
         if added.is_some() {
             self.loops.pop();

@@ -50,7 +50,9 @@ impl Lines {
         let drawn = match is_channels_last {
             true => {
                 let [n, c, h, w] = shape else { unreachable!("there are four sizes") };
-                tensor(&mut Dice(draws.next()), dtype, &[*n, *h, *w, *c], is_special).contiguous().permute(&[0, 3, 1, 2])
+                tensor(&mut Dice(draws.next()), dtype, &[*n, *h, *w, *c], is_special)
+                    .contiguous()
+                    .permute(&[0, 3, 1, 2])
             }
             false => tensor(draws, dtype, shape, is_special),
         };
@@ -95,17 +97,21 @@ impl Lines {
         }
         let counts = truth(draws.one_in(2));
         let given = match dims {
-            2 if draws.one_in(3) => format!(", {}", self.line("int", &format!("prim::Constant[value={}]()", draws.pick(&[1, 3, -2])))),
+            2 if draws.one_in(3) => {
+                format!(", {}", self.line("int", &format!("prim::Constant[value={}]()", draws.pick(&[1, 3, -2]))))
+            }
             2 => ", %none".to_owned(),
             _ => String::new(),
         };
-        self.line("Tensor", &format!("aten::avg_pool{dims}d({x}, {kernel}, {stride}, {padding}, {ceil}, {counts}{given})"))
+        self.line(
+            "Tensor",
+            &format!("aten::avg_pool{dims}d({x}, {kernel}, {stride}, {padding}, {ceil}, {counts}{given})"),
+        )
     }
 }
 
 fn window(draws: &mut Dice, sizes: &[i64], is_mean: bool) -> Window {
-    let mut made =
-        Window { kernel: vec![], stride: vec![], padding: vec![], dilation: vec![], ceil: draws.one_in(3) };
+    let mut made = Window { kernel: vec![], stride: vec![], padding: vec![], dilation: vec![], ceil: draws.one_in(3) };
     for &size in sizes {
         let kernel = draws.pick(&[1, 2, 2, 3, 3, 4, 5]).min(size.max(1));
         let dilation = if is_mean || (kernel - 1) * 2 >= size || !draws.one_in(3) { 1 } else { 2 };
@@ -173,9 +179,11 @@ pub(crate) fn pools(seed: u64) -> (String, Vec<IValue>, bool) {
         shape.insert(0, draws.pick(&[0, 1, 1, 2, 3]));
     }
     let mut group = Lines::default();
-    for line in
-        ["%none : None = prim::Constant()", "%no : bool = prim::Constant[value=0]()", "%yes : bool = prim::Constant[value=1]()"]
-    {
+    for line in [
+        "%none : None = prim::Constant()",
+        "%no : bool = prim::Constant[value=0]()",
+        "%yes : bool = prim::Constant[value=1]()",
+    ] {
         group.lines.push(line.to_owned());
     }
     let (is_mean, is_special) = (draws.one_in(2), draws.one_in(4));
@@ -196,7 +204,9 @@ pub(crate) fn pools(seed: u64) -> (String, Vec<IValue>, bool) {
         whole[channels] *= 2;
         let x = group.param(draws, dtype, &whole, is_special);
         let (one, two) = (group.fresh() + "a", group.fresh() + "b");
-        group.lines.push(format!("{one} : Tensor, {two} : Tensor = prim::ConstantChunk[chunks=2, dim={channels}]({x})"));
+        group
+            .lines
+            .push(format!("{one} : Tensor, {two} : Tensor = prim::ConstantChunk[chunks=2, dim={channels}]({x})"));
         let of = window(draws, &sizes, is_mean);
         made.extend([&one, &two].map(|x| group.pool(draws, x, &of, is_mean)));
     } else {
@@ -230,7 +240,9 @@ fn gradient(draws: &mut Dice, group: &mut Lines, dtype: DType, shape: &[i64], is
     let (kernel, stride, padding) = (group.list(&of.kernel), group.list(&of.stride), group.list(&of.padding));
     let ceil = if of.ceil { "%yes" } else { "%no" };
     if is_mean {
-        let text = format!("aten::avg_pool2d_backward({gradient}, {image}, {kernel}, {stride}, {padding}, {ceil}, %yes, %none)");
+        let text = format!(
+            "aten::avg_pool2d_backward({gradient}, {image}, {kernel}, {stride}, {padding}, {ceil}, %yes, %none)"
+        );
         return group.line("Tensor", &text);
     }
     let name = format!("%x{}", group.params.len());
