@@ -7,6 +7,9 @@ use crate::ops::recipes::of_images;
 /// No kernel computes them.
 const OUTSIDE: &str = "kernels of groups compute no such windows: the interpreter runs it";
 
+/// Their own generator draws them.
+const DRAWN: &str = "random groups draw pools by a generator of their own";
+
 /// The rows.
 pub(super) const ROWS: &[Row] = &[
     Row {
@@ -19,7 +22,7 @@ pub(super) const ROWS: &[Row] = &[
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
         python: Has(TORCH),
-        operands: Has(GENERATED),
+        operands: Has(GENERATED.undrawn(DRAWN)),
     },
     Row {
         kind: "aten::_adaptive_avg_pool2d_backward",
@@ -73,7 +76,7 @@ pub(super) const ROWS: &[Row] = &[
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
         python: Has(TORCH),
-        operands: Has(GENERATED),
+        operands: Has(GENERATED.undrawn(DRAWN)),
     },
     Row {
         kind: "aten::adaptive_avg_pool2d",
@@ -85,7 +88,7 @@ pub(super) const ROWS: &[Row] = &[
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
         python: Has(FUNCTIONAL),
-        operands: Has(GENERATED.shaped(&["quint8:1x2x4x4 ints:[1,1]"]).hinted(&[of("self").rank(4)])),
+        operands: Has(GENERATED.undrawn(DRAWN).shaped(&["quint8:1x2x4x4 ints:[1,1]"]).hinted(&[of("self").rank(4)])),
     },
     Row {
         kind: "aten::adaptive_avg_pool3d",
@@ -191,7 +194,7 @@ pub(super) const ROWS: &[Row] = &[
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
         python: Has(TORCH),
-        operands: Has(GENERATED.called(&[
+        operands: Has(GENERATED.undrawn(DRAWN).called(&[
             "2x3x6 ints:[2] ints:[] ints:[0] no yes",
             "2x3x7 ints:[3] ints:[2] ints:[1] yes no",
         ])),
@@ -206,7 +209,7 @@ pub(super) const ROWS: &[Row] = &[
         accuracy: Has(sums()),
         semantics: No(AS_DECLARED),
         python: Has(TORCH),
-        operands: Has(GENERATED.hinted(&[of("self").rank(4)]).forwarding(true, false)),
+        operands: Has(GENERATED.undrawn(DRAWN).hinted(&[of("self").rank(4)]).forwarding(true, false)),
     },
     Row {
         kind: "aten::avg_pool2d_backward",
@@ -218,7 +221,7 @@ pub(super) const ROWS: &[Row] = &[
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
         python: No(UNNAMED),
-        operands: Has(GENERATED.called(&[
+        operands: Has(GENERATED.undrawn(DRAWN).called(&[
             "2x3x2x2 2x3x4x4 ints:[2,2] ints:[2,2] ints:[0,0] no yes none",
             "1x1x2x3 1x1x4x5 ints:[3,2] ints:[2,2] ints:[1,1] no no none",
         ])),
@@ -286,7 +289,7 @@ pub(super) const ROWS: &[Row] = &[
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
         python: Has(FUNCTIONAL),
-        operands: Has(GENERATED.called(&[
+        operands: Has(GENERATED.undrawn(DRAWN).called(&[
             "2x3x6 ints:[2] ints:[2] ints:[0] ints:[1] no",
             "3x6 ints:[3] ints:[] ints:[1] ints:[1] yes",
         ])),
@@ -301,7 +304,7 @@ pub(super) const ROWS: &[Row] = &[
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
         python: Has(FUNCTIONAL),
-        operands: Has(GENERATED.called(&["2x3x6 ints:[2] ints:[2] ints:[0] ints:[1] no"])),
+        operands: Has(GENERATED.undrawn(DRAWN).called(&["2x3x6 ints:[2] ints:[2] ints:[0] ints:[1] no"])),
     },
     Row {
         kind: "aten::max_pool2d",
@@ -316,7 +319,7 @@ pub(super) const ROWS: &[Row] = &[
         accuracy: Has(exact()),
         semantics: No(AS_DECLARED),
         python: Has(FUNCTIONAL),
-        operands: Has(GENERATED.shaped(&["quint8:1x2x4x4 ints:[2,2] ints:[] ints:[0,0] ints:[1,1] no"]).hinted(&[of("self").rank(4)]).forwarding(true, false)),
+        operands: Has(GENERATED.undrawn(DRAWN).shaped(&["quint8:1x2x4x4 ints:[2,2] ints:[] ints:[0,0] ints:[1,1] no"]).hinted(&[of("self").rank(4)]).forwarding(true, false)),
     },
     Row {
         kind: "aten::max_pool2d_with_indices",
@@ -328,7 +331,7 @@ pub(super) const ROWS: &[Row] = &[
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
         python: Has(FUNCTIONAL),
-        operands: Has(GENERATED),
+        operands: Has(GENERATED.undrawn(DRAWN)),
     },
     Row {
         kind: "aten::max_pool2d_with_indices_backward",
@@ -340,7 +343,7 @@ pub(super) const ROWS: &[Row] = &[
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
         python: No(UNNAMED),
-        operands: Has(GENERATED.called(&[
+        operands: Has(GENERATED.undrawn(DRAWN).called(&[
             "2x3x2x2 2x3x4x4 ints:[2,2] ints:[2,2] ints:[0,0] ints:[1,1] no long:2x3x2x2",
         ])),
     },
