@@ -10,7 +10,7 @@ use jitopt_core::codegen::lowering::{Cause, Refusal, arguments_of_types, lower, 
 use jitopt_core::interpreter::Release;
 use jitopt_core::ir::{Graph, Node, Value};
 use jitopt_core::ops::formulas::{Typing, When, formulas};
-use jitopt_core::ops::window_rules::window_rule;
+use jitopt_core::ops::rows::window_rule;
 use jitopt_core::outlining::excerpt;
 use jitopt_core::symbol::prim;
 use jitopt_core::types::DType;

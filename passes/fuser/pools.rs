@@ -15,7 +15,7 @@
 use super::Fuser;
 use super::refusals::Refusal;
 use jitopt_core::ir::{Graph, Node, Value};
-use jitopt_core::ops::window_rules::window_rule;
+use jitopt_core::ops::rows::window_rule;
 use jitopt_core::symbol::prim;
 
 /// The section of a group.

@@ -639,7 +639,8 @@ impl Expression {
     }
 }
 
-/// The texts of all formulas, recipes and windows. The ones that cannot be parsed are kept as messages.
+/// The texts of all formulas, recipes and windows. The ones that cannot be parsed are kept as
+/// messages.
 static ALL: LazyLock<FxHashMap<&'static str, Result<Expression, String>>> = LazyLock::new(|| {
     let all = formulas::texts().chain(recipes::texts()).chain(window_rules::texts());
     all.map(|text| (text, Expression::new(text))).collect()

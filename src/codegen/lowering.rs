@@ -5,7 +5,7 @@
 //! numbers that are operands of the group remain arguments.
 
 mod numbers;
-mod pools;
+mod pool_taps;
 mod recipe_steps;
 
 use super::expression::{Expression, expression};
@@ -16,7 +16,7 @@ use crate::interpreter::{Environment, IValue, literal_values};
 use crate::ir::{Attribute, Graph, Node, Value};
 use crate::ops::formulas::{Formula, Typing, When, formulas};
 use crate::ops::release_rules::{OperandTypes, Operands, ReleaseRow, release_rows};
-use crate::ops::window_rules::window_rule;
+use crate::ops::rows::window_rule;
 use crate::symbol::{Symbol, attr, prim};
 use crate::tensor::promotion::{Promotion, of_number, to_float_arithmetic};
 use crate::tensor::{DType, Kind, Precision, Scalar, Tensor};
@@ -174,7 +174,7 @@ pub fn lower(section: &Graph, group: &str, arguments: &[Argument], release: (u32
         // The unread one determines which dimensions a row has, and leaves no loop over rows.
         return refuse("a reduction whose result is not read, next to one over other dimensions; `dce` removes it");
     }
-    pools::without_whole_images(&mut lowering.kernel);
+    pool_taps::without_whole_images(&mut lowering.kernel);
     lowering.kernel.operations = operations(&lowering.kernel);
     Ok(lowering.kernel)
 }

@@ -313,6 +313,11 @@ pub fn row(kind: Symbol) -> Option<&'static Row> {
     BY_KIND.get(&kind).copied()
 }
 
+/// The window of an operator, if it has one.
+pub fn window_rule(kind: Symbol) -> Option<WindowRule> {
+    row(kind).and_then(Row::window)
+}
+
 /// The error of an operator, if it has a row.
 pub fn accuracy(kind: Symbol) -> Option<Accuracy> {
     row(kind).and_then(|row| row.accuracy.known())

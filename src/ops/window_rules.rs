@@ -10,9 +10,6 @@
 //! Elements are combined in their order in memory of a contiguous image, so that a result has the
 //! same bits on every target.
 
-use super::rows::row;
-use crate::symbol::Symbol;
-
 /// How the elements under a window are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pooled {
@@ -71,9 +68,4 @@ pub(crate) const SAME: &str = "a";
 /// The texts of all formulas.
 pub(crate) fn texts() -> impl Iterator<Item = &'static str> {
     [LARGER, LARGER_INTEGER, INDEX, TAKEN, SHARE, SUM, QUOTIENT, PRODUCT, SAME].into_iter()
-}
-
-/// The window of an operator.
-pub fn window_rule(kind: Symbol) -> Option<WindowRule> {
-    row(kind).and_then(|row| row.window())
 }
