@@ -111,7 +111,10 @@ fn parts_of_loads(shapes: &Shapes<'_>, dim: usize, rank: usize) -> Result<Vec<Op
                     match part_of[k] {
                         _ if is_broadcast => {}
                         Some(other) if other != part => {
-                            return Err("an operand of two parts, which have different sizes".to_owned());
+                            return Err(format!(
+                                "an operand of shape {:?} in two parts, which have different sizes",
+                                view.shape
+                            ));
                         }
                         _ => part_of[k] = Some(part),
                     }

@@ -170,6 +170,10 @@ fn fusion(row: &Row, schemas: &[&Schema], say: &mut dyn FnMut(&str, String)) {
     if !row.formulas().is_empty() && !named(false) {
         say("fusion", "it has a formula, and nothing says which fuser level takes it, or why none".to_owned());
     }
+    let slides = row.fusion.known().unwrap_or_default().iter().any(|fused| fused.slides);
+    if row.window().is_some() && !slides {
+        say("fusion", "it has a window, and no fuser level takes it".to_owned());
+    }
     if let Has(Computation::Formulas([]) | Computation::Recipes([])) = row.computation {
         say("computation", "there is neither formula nor recipe".to_owned());
     }
