@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!                                        %e : Tensor = aten::contiguous(%x, 0)
-//!                                        %v : Tensor = aten::contiguous(%w, 0)   (once, for each weight)
+//!                                        %v : Tensor = aten::contiguous(%w, 0)   (once)
 //! %a = aten::conv2d(%x, %w, …)           %a = aten::conv2d(%e, %v, …)
 //! %b = aten::relu(%a)               =>   %b = aten::relu(%a)
 //! %c = aten::conv2d(%b, %w2, …)          %c = aten::conv2d(%b, %v2, …)
@@ -12,18 +12,19 @@
 //! ```
 //!
 //! A module that `.to(memory_format=torch.channels_last)` converted has such weights, and then each
-//! result has channels last, whatever its input has. The convolutions of the backend compute planes:
-//! each would convert its image and its result. In a chain that is contiguous none does. Convolutions
-//! of single channels have kernels for both layouts and gain nothing.
+//! result has channels last, whatever its input has. The convolutions of the backend compute
+//! planes: each would convert its image and its result. In a chain that is contiguous none does.
+//! Convolutions of single channels have kernels for both layouts and gain nothing.
 //!
 //! A chain is chosen if more conversions go than come: two for each convolution, against one for
 //! each operand from outside, each result that is read outside, and each weight that may be another
-//! in the next run. The remark has the numbers.
+//! in the next run. The remark of a chain that is not chosen has both numbers.
 //!
 //! Values do not depend on the layout, but for the order of sums. Strides do, and operators like
 //! `view` depend on them: whatever reads a value outside of the chain reads a copy with channels
-//! last, whose strides are those that PyTorch gives, except for dimensions of size 1 after a batch
-//! norm. Values that are written stay as they are. Linear in nodes; idempotent.
+//! last, whose strides are those that PyTorch gives. Where types leave open whether images have one
+//! channel or one element, strides of dimensions of size 1 may be others. Values that are written
+//! stay as they are. Linear in nodes; idempotent.
 
 use jitopt_core::analysis::alias::AliasDb;
 use jitopt_core::graph_dump;
@@ -93,9 +94,10 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     blocks.extend(graph.all_nodes().filter_map(|node| graph.block_of(node)).filter(|&block| seen.insert(block)));
     let db = cx.alias(graph);
     let chains: Vec<Chain> = blocks.into_iter().flat_map(|block| chains(graph, block)).collect();
-    for chain in chains {
-        let cost = chain.cost(graph);
-        match chain.refusal(graph, &db, &cost) {
+    // All are judged first: the analysis knows no values that a rewrite makes.
+    let refusals: Vec<Option<String>> = chains.iter().map(|chain| chain.refusal(graph, &db)).collect();
+    for (chain, refusal) in chains.iter().zip(refusals) {
+        match refusal {
             Some(why) => cx.missed(graph, CHOSEN, chain.nodes[0], || why),
             None => {
                 cx.rewrite(graph, CHOSEN, chain.nodes[0], |graph| chain.make_contiguous(graph));
@@ -175,9 +177,15 @@ fn operands_in_layout(graph: &Graph, node: Node, is_last: impl Fn(Value) -> bool
     if graph.num_outputs(node) != 1 {
         return None;
     }
+    let has_one_order = |sizes: Vec<i64>| sizes.len() == 4 && sizes[1] != 1 && sizes[2..] != [1, 1];
     if convolution(graph, node).is_some() {
         let (image, weight) = (graph.input(node, 0), graph.input(node, 1));
         return (is_last(image) || has_channels_last(graph, weight)).then(|| vec![image]);
+    }
+    // Sizes of 1 leave the order open, and these operators decide otherwise than convolutions.
+    let sizes = graph.ty(graph.output(node, 0)).as_tensor().and_then(known_sizes);
+    if !sizes.is_none_or(has_one_order) {
+        return None;
     }
     if FOLLOWING.contains(&kind) {
         let is_in_training = kind == "aten::batch_norm" && graph.constant_int(graph.input(node, TRAINING)) != Some(0);
@@ -273,8 +281,8 @@ impl Chain {
     }
 
     /// Why it keeps its layout.
-    fn refusal(&self, graph: &Graph, db: &AliasDb, cost: &Cost) -> Option<String> {
-        let Cost { saved, added } = cost;
+    fn refusal(&self, graph: &Graph, db: &AliasDb) -> Option<String> {
+        let Cost { saved, added } = self.cost(graph);
         if saved <= added {
             return Some(format!("{saved} conversions of images would go, and {added} come"));
         }

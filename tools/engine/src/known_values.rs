@@ -216,11 +216,14 @@ fn common_type(given: &[&IValue]) -> Option<Type> {
     types.first().copied().filter(|first| types.iter().all(|ty| ty == first))
 }
 
-/// The same with sizes, and with strides unless these are the usual ones.
+/// The same with sizes, and with strides unless these are the usual ones. Those of dimensions of
+/// size 1 matter, too: they say which order a convolution gives its result.
 fn with_layout(tensor: &Tensor) -> Type {
     let ty = type_of(tensor, Dim::Known);
+    let usual = |dim: usize| tensor.shape()[dim + 1..].iter().product::<i64>();
+    let is_usual = tensor.strides().iter().enumerate().all(|(dim, &stride)| stride == usual(dim));
     match ty.as_tensor() {
-        Some(known) if !tensor.is_contiguous() => {
+        Some(known) if !is_usual && tensor.numel() > 0 => {
             let strides = Strides::Known(tensor.strides().into());
             Type::new(TypeKind::Tensor(TensorType { strides, ..known.clone() }))
         }
