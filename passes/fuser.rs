@@ -21,7 +21,7 @@
 //! 2. A chunk between the two moves before the producer, see `fuser/chunks.rs`.
 //! 3. `aten::cat` of values that groups compute joins them, see `fuser/concats.rs`.
 //! 4. With `{level=2}` reductions go into groups too, see `fuser/spaces.rs`, sums of gradients
-//!    among them, see `fuser/gradient_sums.rs`, and each fusible node that is left becomes a
+//!    among them, see `fuser/gradient_sums.rs`, pools, see `fuser/pools.rs`, and each fusible node that is left becomes a
 //!    single-node group.
 //! 5. Groups are cleaned up inside, chunks that only one group reads are pulled into it, and
 //!    outputs whose only use is their size are replaced by a computation of the size, see
@@ -44,6 +44,7 @@ mod gradient_sums;
 mod group_sizes;
 mod missing_formulas;
 mod plans;
+mod pools;
 mod refusals;
 mod spaces;
 mod tally;
@@ -262,7 +263,7 @@ impl Fuser {
             graph.ty(*value).is_tensor()
                 || graph.ty(*value).is(Simple::Float)
                 || graph.definer(*value).is_some_and(|node| graph.kind(node) == prim::CONSTANT)
-                || row.reduces && self.is_constant_list(graph, *value)
+                || !row.is_pointwise() && self.is_constant_list(graph, *value)
         };
         if let Some(value) = graph.inputs(node).find(|value| !is_settled(value)) {
             return Err(Refusal::RunTimeOperand(value));
@@ -276,7 +277,7 @@ impl Fuser {
             return Err(Refusal::Recipe(node));
         }
         if self.level > 1 && missing_formulas::lacks_formula(graph, node) {
-            return Err(Refusal::Formula(node));
+            return Err(if row.slides { Refusal::Window(node) } else { Refusal::Formula(node) });
         }
         let may_return_operand = matches!(operator.rule.alias, AliasRule::MayReturn(_));
         if may_return_operand && self.groups.db.has_writers(output) {
@@ -322,6 +323,9 @@ impl Fuser {
         let arguments = |node| graph.num_inputs(node) + graph.num_outputs(node);
         if arguments(consumer) + arguments(producer) > ARGUMENT_LIMIT {
             return Some(Refusal::Arguments);
+        }
+        if let Some(refusal) = self.refuses_windows(graph, consumer, producer) {
+            return Some(refusal);
         }
         if let Some(refusal) = self.refuses_reductions(graph, consumer, producer) {
             return Some(refusal);

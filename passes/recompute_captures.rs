@@ -36,7 +36,7 @@ use jitopt_core::codegen::expression::expression;
 use jitopt_core::ir::{Attribute, Graph, Node, Value, ValueMap};
 use jitopt_core::ops;
 use jitopt_core::ops::formulas::formulas;
-use jitopt_core::ops::fusion_rules::fusion_row;
+use jitopt_core::ops::fusion_rules::{FusionRow, fusion_row};
 use jitopt_core::ops::rules::{AliasRule, Nondeterminism};
 use jitopt_core::pass::{PassContext, PassError, PassInfo};
 use jitopt_core::symbol::{attr, prim};
@@ -310,7 +310,7 @@ fn is_cheap(graph: &Graph, node: Node) -> bool {
     let row = operator.resolve(&types).schema().and_then(fusion_row);
     let is_expensive = |text| expression(text).is_ok_and(|formula| formula.is_expensive);
     let is_cheap = || formulas(graph.kind(node)).iter().all(|formula| !is_expensive(formula.float));
-    row.is_some_and(|row| !row.reduces)
+    row.is_some_and(FusionRow::is_pointwise)
         && is_cheap()
         && matches!(operator.rule.alias, AliasRule::Fresh | AliasRule::Schema)
         && operator.nondeterminism(None) == Nondeterminism::Deterministic

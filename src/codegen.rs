@@ -8,7 +8,8 @@
 //!   each reduction and scan as data: state, step, merge, finish
 //! - [`kernel_plan`] chooses how the loops of a kernel run, as data that people edit, and says
 //!   which choices are legal; [`loop_structure`] answers what the loops then compute
-//! - [`geometry`] maps operands into one iteration space and collapses its dimensions
+//! - [`geometry`] maps operands into one iteration space and collapses its dimensions; [`window`]
+//!   has the elements under a sliding window as loads, with the positions that are in the padding
 //! - [`nest`] is a kernel under a plan as a list of statements, with a verifier, an executor and an
 //!   identity;
 //!   [`arithmetic`] and [`mathematics`] compute as compiled C does
@@ -51,3 +52,4 @@ pub mod search;
 mod source_lines;
 pub mod target;
 pub mod whole_graph;
+pub mod window;

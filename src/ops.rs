@@ -35,6 +35,7 @@ pub mod rules;
 pub mod schema;
 pub mod shape_rules;
 pub mod touches;
+pub mod window_rules;
 
 use crate::symbol::Symbol;
 use crate::types::era::Era;

@@ -88,7 +88,7 @@ impl Fuser {
         graph.block_of(node) == graph.block_of(chunk)
             && graph.users(operand).all(|user| user == chunk || is_size(user))
             && !row.like_first
-            && !row.reduces
+            && row.is_pointwise()
             && !is_random(graph, node)
             && self.cannot_move(graph, node, chunk).is_none()
     }

@@ -11,6 +11,7 @@
 //! was constructed, so a write to an element between that and the concatenation is lost; this pass
 //! leaves such lists alone.
 
+use super::pools::has_window;
 use super::refusals::Refusal;
 use super::{Fuser, latest_first};
 use jitopt_core::ir::{Attribute, Block, Graph, Node, Value};
@@ -18,6 +19,7 @@ use jitopt_core::pass::PassContext;
 use jitopt_core::symbol::{aten, attr, prim};
 use jitopt_core::types::Dim;
 use jitopt_core::{graph_debug, graph_update};
+use rustc_hash::FxHashSet;
 
 /// The list that `cat` reads and the dimension, when both are known and the list has no other
 /// reader.
@@ -31,8 +33,7 @@ fn parts(graph: &Graph, cat: Node) -> Option<(Node, i64)> {
     (alone && graph.block_of(list) == graph.block_of(cat)).then_some((list, dim))
 }
 
-/// Whether types show that the parts of a list have different sizes in a dimension. A kernel has
-/// one space, so that its parts are equal.
+/// Whether types show that the parts of a list have different sizes in a dimension.
 fn are_unequal(graph: &Graph, list: Node, dim: i64) -> bool {
     let size = |value: Value| {
         let sizes = graph.ty(value).as_tensor()?.sizes.as_ref()?;
@@ -41,6 +42,24 @@ fn are_unequal(graph: &Graph, list: Node, dim: i64) -> bool {
     };
     let mut known = graph.inputs(list).filter_map(size);
     known.next().is_some_and(|first| known.any(|other| other != first))
+}
+
+/// Whether two parts are one value, or are computed from one, or a part has a window: parts of
+/// different sizes have places of their own in the space of a kernel, and an operand has one.
+fn are_entangled(graph: &Graph, list: Node) -> bool {
+    let mut seen: FxHashSet<Value> = FxHashSet::default();
+    graph.inputs(list).any(|part| {
+        let made = graph.definer(part).filter(|&node| graph.kind(node) != prim::PARAM);
+        if made.is_some_and(|node| has_window(graph, node)) {
+            return true;
+        }
+        let operands =
+            made.into_iter().flat_map(|node| graph.inputs(node)).filter(|&value| graph.ty(value).is_tensor());
+        let own: FxHashSet<Value> = operands.chain([part]).collect();
+        let is_common = own.iter().any(|value| seen.contains(value));
+        seen.extend(own);
+        is_common
+    })
 }
 
 /// Whether the last operation of a group is a concatenation: its result has another shape than the
@@ -88,7 +107,7 @@ impl Fuser {
         if !self.is_on_device(graph.ty(output)) {
             return Some(Refusal::Device);
         }
-        if self.level > 1 && are_unequal(graph, list, dim) {
+        if self.level > 1 && are_unequal(graph, list, dim) && are_entangled(graph, list) {
             return Some(Refusal::UnequalParts);
         }
         let parts = latest_first(graph, list);

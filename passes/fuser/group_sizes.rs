@@ -72,7 +72,7 @@ fn shaping(graph: &Graph, node: Node) -> Vec<Value> {
     let resolved = ops::resolve(graph.era, graph.kind(node), &types);
     let row = resolved.schema().and_then(fusion_row);
     let like_first = row.is_some_and(|row| row.like_first);
-    if row.is_some_and(|row| row.reduces) && !like_first {
+    if row.is_some_and(|row| !row.is_pointwise()) && !like_first {
         return Vec::new();
     }
     let tensors = graph.inputs(node).filter(|value| graph.ty(*value).is_tensor());

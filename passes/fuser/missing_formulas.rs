@@ -5,10 +5,12 @@
 //! stay outside, where their operators run without a warning.
 
 use jitopt_core::analysis::reduced_dims::recipes_of;
-use jitopt_core::codegen::lowering::{Cause, arguments_of_types, lower, named_dtype};
+use jitopt_core::codegen::kernel::Kernel;
+use jitopt_core::codegen::lowering::{Cause, Refusal, arguments_of_types, lower, named_dtype};
 use jitopt_core::interpreter::Release;
 use jitopt_core::ir::{Graph, Node, Value};
 use jitopt_core::ops::formulas::{Typing, When, formulas};
+use jitopt_core::ops::rows::window_rule;
 use jitopt_core::outlining::excerpt;
 use jitopt_core::symbol::prim;
 use jitopt_core::types::DType;
@@ -27,13 +29,10 @@ pub(super) fn lacks_formula(graph: &Graph, node: Node) -> bool {
     // Only integers and bools depend on the factors of scaled sums.
     let asks = |when: &When| !matches!(when, When::Scales(_));
     let is_asked = !rows.is_empty() && rows.iter().all(|row| row.when.iter().any(asks));
-    if !is_known && !is_asked {
+    let slides = window_rule(graph.kind(node)).is_some();
+    if !is_known && !is_asked && !slides {
         return false;
     }
-    let goes_along = |node| [prim::CONSTANT, prim::LIST_CONSTRUCT].contains(&graph.kind(node));
-    let section = excerpt(graph, &[node], goes_along).section;
-    let (arguments, _) = arguments_of_types(&section, DType::Float);
-    let Release(major, minor) = graph.release();
     // Another refusal may not hold in a larger group: a value that an operator passes on unchanged
     // may be computed there.
     let is_final = |cause: Cause| match cause {
@@ -41,7 +40,21 @@ pub(super) fn lacks_formula(graph: &Graph, node: Node) -> bool {
         Cause::ElementType => is_mixed,
         Cause::Group => false,
     };
-    lower(&section, "a node", &arguments, (major, minor)).is_err_and(|refusal| is_final(refusal.cause))
+    lowered(graph, node).is_err_and(|refusal| is_final(refusal.cause))
+}
+
+/// The kernel of a node alone.
+fn lowered(graph: &Graph, node: Node) -> Result<Kernel, Refusal> {
+    let goes_along = |node| [prim::CONSTANT, prim::LIST_CONSTRUCT].contains(&graph.kind(node));
+    let section = excerpt(graph, &[node], goes_along).section;
+    let (arguments, _) = arguments_of_types(&section, DType::Float);
+    let Release(major, minor) = graph.release();
+    lower(&section, "a node", &arguments, (major, minor))
+}
+
+/// Why no kernel computes a node, as text for people.
+pub(super) fn why(graph: &Graph, node: Node) -> String {
+    lowered(graph, node).err().map_or(String::new(), |refusal| refusal.why)
 }
 
 /// Whether an operator may only return its operand, as far as types tell: that does not merit a

@@ -35,11 +35,17 @@ pub(super) enum Refusal {
     Formula(Node),
     /// No kernel computes the operator for its operands, such as running statistics.
     Recipe(Node),
+    /// No kernel computes the pool for its operands, such as a window of too many elements.
+    Window(Node),
+    /// The consumer reads the producer's value under a window.
+    UnderWindow,
+    /// One has a window, and the other reduces.
+    WindowOfRows,
     /// The producer may return its operand, which is written to.
     Written(Value),
     /// The producer concatenates tensors at its end.
     Concat,
-    /// The parts of a concatenation have different sizes.
+    /// The parts of a concatenation have different sizes, and operands in common.
     UnequalParts,
     /// The consumer divides the producer's result into chunks.
     Chunked,
@@ -62,8 +68,9 @@ impl Refusal {
     /// Whether the reason keeps a pointwise operator out of all groups, independent of its
     /// neighbours.
     pub(super) fn is_of_operator(self) -> bool {
-        use Refusal::{Device, Formula, HandsOn, Recipe, RunTimeOperand, Untaken, Written};
-        matches!(self, Untaken(..) | HandsOn(_) | RunTimeOperand(_) | Device | Formula(_) | Recipe(_) | Written(_))
+        use Refusal::{Device, Formula, HandsOn, Recipe, RunTimeOperand, Untaken, Window, Written};
+        let of_operands = matches!(self, RunTimeOperand(_) | Formula(_) | Recipe(_) | Window(_) | Written(_));
+        of_operands || matches!(self, Untaken(..) | HandsOn(_) | Device)
     }
 
     /// The reason for a node that is the consumer of a pair.
@@ -100,11 +107,22 @@ impl Refusal {
                 "no kernel computes {} for its operands: running statistics and unsupported constants keep it outside",
                 kind(node)
             ),
+            Refusal::Window(node) => {
+                format!("no kernel computes {}: {}", kind(node), super::missing_formulas::why(graph, node))
+            }
+            Refusal::UnderWindow => format!(
+                "the node{user} reads it under a window: it would be computed for each position that it is under"
+            ),
+            Refusal::WindowOfRows => {
+                "one has a window and the other reduces: rows of a kernel have no padding".to_owned()
+            }
             Refusal::Written(value) => {
                 format!("%{} may be the operand itself, which is written to", graph.name(value))
             }
             Refusal::Concat => "it concatenates tensors, which ends a kernel".to_owned(),
-            Refusal::UnequalParts => "its parts have different sizes, and those of a kernel are equal".to_owned(),
+            Refusal::UnequalParts => {
+                "its parts have different sizes, and are computed from a common operand".to_owned()
+            }
             Refusal::Chunked => format!("the group{user} divides it into chunks"),
             Refusal::Arguments => {
                 format!("together with the node{user} it has more than {} operands and outputs", super::ARGUMENT_LIMIT)

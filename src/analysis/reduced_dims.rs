@@ -56,7 +56,7 @@ pub fn keeps(graph: &Graph, node: Node, result: usize) -> bool {
     match recipes[0].over {
         Over::Dims => keepdim(),
         Over::Channels => result == 0,
-        Over::Row | Over::Last => true,
+        Over::Row | Over::Last | Over::Image(_) => true,
     }
 }
 
@@ -80,9 +80,17 @@ fn recipe(graph: &Graph, node: Node) -> Option<&'static Recipe> {
         operand(graph, node, schema, name).and_then(|value| graph.constant_int(value)) == Some(n)
     };
     let holds = |recipe: &&&Recipe| {
-        OPTIONAL.iter().all(|name| given(name) == recipe.given.contains(name)) && recipe.says.iter().all(says)
+        OPTIONAL.iter().all(|name| given(name) == recipe.given.contains(name))
+            && recipe.says.iter().all(says)
+            && (!matches!(recipe.over, Over::Image(_)) || becomes_one(graph, node, schema))
     };
     recipes.iter().find(holds).copied()
+}
+
+/// Whether an image becomes one element.
+fn becomes_one(graph: &Graph, node: Node, schema: &Schema) -> bool {
+    let sizes = operand(graph, node, schema, "output_size").and_then(|value| numbers(graph, value));
+    sizes.is_some_and(|sizes| !sizes.is_empty() && sizes.iter().all(|&size| size == 1))
 }
 
 /// The results of a node that are sums over other dimensions than its main reduction, with those
@@ -104,7 +112,7 @@ pub fn is_beside(graph: &Graph, value: Value) -> bool {
 pub fn is_reduced(graph: &Graph, value: Value) -> bool {
     let Some(node) = graph.definer(value) else { return false };
     let Some(recipe) = recipes_of(graph, node).first() else { return false };
-    recipe.over == Over::Dims || graph.output(node, 0) != value
+    matches!(recipe.over, Over::Dims | Over::Image(_)) || graph.output(node, 0) != value
 }
 
 /// The dimensions that a node reduces; nothing where they are known only at run time.
@@ -112,6 +120,7 @@ pub fn axes(graph: &Graph, node: Node) -> Option<Axes> {
     let (schema, recipes) = overload(graph, node)?;
     let dims: SmallVec<[i64; 4]> = match recipes[0].over {
         Over::Channels => return Some(Axes::AllBut(1)),
+        Over::Image(dims) => (1..=dims as i64).map(|i| -i).collect(),
         Over::Last => {
             let sizes = numbers(graph, operand(graph, node, schema, "normalized_shape")?)?;
             (1..=sizes.len() as i64).map(|i| -i).collect()

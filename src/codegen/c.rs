@@ -21,6 +21,7 @@ use super::c_spelling::{memory_type, value_type};
 use super::kernel::{Direction, Inner};
 use super::nest::{Axis, Buffer, Known, Nest, Place, Scope, Spread, Stmt, Term};
 use super::source_lines::{Lines, Printing};
+use super::window::{Gives, Guard};
 
 /// Bytes of a line of the caches.
 pub(super) const LINE: usize = 64;
@@ -160,6 +161,9 @@ impl Printer<'_> {
         let is_first = !self.is_in(|axis| *axis == Axis::Points);
         match access.inner {
             _ if is_first => "0".to_owned(),
+            _ if let Some(Guard::PointUnder(divisor, _)) = access.watch.map(|watch| watch.guard) => {
+                format!("(i + q{at}) / {divisor} * t{at}")
+            }
             Inner::Broadcast => "0".to_owned(),
             Inner::Unit => format!("{lines}{row}"),
             Inner::Strided if row == "i" => format!("{lines}i * s{at}"),
@@ -266,7 +270,13 @@ impl Spelling for Printer<'_> {
                 };
                 format!("{}[{index}]", self.name_of(buffer))
             }
-            Place::Access(at) => format!("{}[{}]", self.nest.accesses[at].name, self.index(at)),
+            Place::Access(at) => {
+                let access = &self.nest.accesses[at];
+                match access.watch.is_some_and(|watch| watch.gives == Gives::Index) {
+                    true => format!("n{at} + {}", self.index(at)),
+                    false => format!("{}[{}]", access.name, self.index(at)),
+                }
+            }
         }
     }
 

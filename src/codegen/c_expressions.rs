@@ -11,7 +11,8 @@
 
 use super::c_spelling::{applied, converted, literal, narrowed, value_type, widened};
 use super::expression::{Binary, Expr, Expression};
-use super::nest::{Compute, Known, Nest, Operand, Origin, Place, Term};
+use super::nest::{Compute, Known, Nest, Operand, Origin, Place, Term, Watch};
+use super::window::{Gives, Guard};
 use crate::tensor::{DType, Scalar};
 
 /// Bytes of a slot of the state that parts of split rows leave.
@@ -66,7 +67,12 @@ pub(super) trait Spelling {
     fn compute(&self, value: usize, compute: &Compute) -> String {
         match compute {
             Compute::Load(place @ Place::Access(at)) if self.nest().accesses[*at].is_written => self.place(*place),
-            Compute::Load(place @ Place::Access(at)) => widened(&self.place(*place), self.nest().accesses[*at].dtype),
+            Compute::Load(place @ Place::Access(at)) => {
+                let access = &self.nest().accesses[*at];
+                let is_index = access.watch.is_some_and(|watch| watch.gives == Gives::Index);
+                let element = self.place(*place);
+                self.watched(*at, if is_index { element } else { widened(&element, access.dtype) })
+            }
             Compute::Load(place) => self.place(*place),
             Compute::Apply { formula, computed, operands, rounded } => {
                 let text = self.formula(formula, (*computed, self.nest().values[value].dtype), operands);
@@ -75,6 +81,29 @@ pub(super) trait Spelling {
             Compute::Finish { term, rounded } => {
                 let ty = value_type(self.nest().values[value].dtype);
                 rounded_to(format!("({ty})({})", self.term(term)), *rounded)
+            }
+        }
+    }
+
+    /// A load of an element of a window, which is `element` inside of the operand.
+    fn watched(&self, at: usize, element: String) -> String {
+        let access = &self.nest().accesses[at];
+        let Some(Watch { gives, guard }) = access.watch else { return element };
+        let inside = match guard {
+            Guard::None => None,
+            Guard::Row | Guard::RowUnder => Some(format!("ok{at}")),
+            Guard::Point => Some(format!("(i >= l{at} && i < e{at})")),
+            Guard::PointUnder(divisor, limit) if limit < divisor => {
+                Some(format!("(i >= l{at} && i < e{at} && (i + q{at}) % {divisor} < {limit})"))
+            }
+            Guard::PointUnder(..) => Some(format!("(i >= l{at} && i < e{at})")),
+        };
+        match (gives, inside) {
+            (Gives::Presence { .. }, inside) => inside.unwrap_or_else(|| "1".to_owned()),
+            (Gives::Element(_) | Gives::Index, None) | (Gives::Part, _) => element,
+            (Gives::Index, Some(inside)) => format!("{inside} ? {element} : -1"),
+            (Gives::Element(outside), Some(inside)) => {
+                format!("{inside} ? {element} : {}", literal(outside.value(access.dtype), access.dtype))
             }
         }
     }

@@ -36,8 +36,9 @@ use super::c::{LINE, Printer};
 use super::c_expressions::{SLOT, Spelling};
 use super::c_spelling::memory_type;
 use super::kernel::{Direction, Inner};
-use super::nest::{Axis, Bind, Distance, For};
+use super::nest::{Axis, Bind, Distance, For, Watch};
 use super::source_lines::Printing;
+use super::window::{Gives, Guard};
 
 /// Elements that are in lines of the caches of one part of a split row only.
 const APART: usize = 64;
@@ -81,7 +82,10 @@ impl Printer<'_> {
                     let clauses: String = all.combined.iter().map(clause).collect();
                     self.line(&format!("#pragma omp simd{clauses}"));
                 }
-                self.open("for (i64 i = 0; i < m; i++) {");
+                match all.within {
+                    Some(at) => self.open(&format!("for (i64 i = l{at}; i < e{at}; i++) {{")),
+                    None => self.open("for (i64 i = 0; i < m; i++) {"),
+                }
             }
             Axis::Sides(most) => {
                 self.open("for (i64 item = begin, side; item < end; item += side) {");
@@ -216,7 +220,15 @@ impl Printer<'_> {
         if access.inner == Inner::Strided {
             self.line(&format!("const i64 s{at} = strides[{at} * rank + rank - 1];"));
         }
-        let place = format!("({constant}{element} *)data[{at}] + place[{at}]{}{from}", self.behind(at));
+        let shift = self.guard(at);
+        match access.watch {
+            Some(Watch { gives: Gives::Presence { .. }, .. }) => return,
+            Some(Watch { gives: Gives::Index, .. }) => {
+                return self.line(&format!("const i64 n{at} = place[{at}]{shift}{from};"));
+            }
+            _ => {}
+        }
+        let place = format!("({constant}{element} *)data[{at}] + place[{at}]{shift}{}{from}", self.behind(at));
         match access.streamed {
             None => self.line(&format!("{constant}{element} *restrict {name} = {place};")),
             Some(_) => {
@@ -227,6 +239,41 @@ impl Printer<'_> {
         if self.at_once().is_some() {
             self.line(&format!("const i64 d{at} = strides[{at} * rank + last];"));
         }
+    }
+
+    /// Finds at which points of a tile a load is inside of its operand, and how far it is shifted.
+    fn guard(&mut self, at: usize) -> String {
+        let access = &self.nest.accesses[at];
+        let guard = access.watch.map_or(Guard::None, |watch| watch.guard);
+        if guard == Guard::None && access.watch.is_none_or(|watch| watch.gives != Gives::Index) {
+            return String::new();
+        }
+        self.line(&format!("const i64 *const b{at} = args->bounds + {at} * (1 + 6 * rank);"));
+        let is_part = access.watch.is_some_and(|watch| watch.gives == Gives::Part);
+        if is_part && !access.is_written {
+            return format!(" + b{at}[0]");
+        }
+        let is_under = matches!(guard, Guard::RowUnder | Guard::PointUnder(..));
+        if is_under {
+            self.line(&format!("const i64 far{at} = jo_under(b{at} + 1 + 2 * rank, kept, at);"));
+        }
+        let under = if is_under { format!("far{at} >= 0 && ") } else { String::new() };
+        if guard != Guard::None {
+            self.line(&format!("const int ok{at} = {under}jo_inside(b{at} + 1, kept, at);"));
+        }
+        if is_part {
+            self.line(&format!("const i64 f{at} = b{at}[2 * rank - 1] - from, g{at} = b{at}[2 * rank] - from;"));
+            let end = format!("e{at} = !ok{at} ? l{at} : g{at} < m ? g{at} : m");
+            self.line(&format!("const i64 l{at} = f{at} > 0 ? f{at} : 0, {end};"));
+        } else if guard.is_of_point() {
+            let ends = format!("e{at} = ok{at} ? b{at}[2 * rank] - from : l{at}");
+            self.line(&format!("const i64 l{at} = b{at}[2 * rank - 1] - from, {ends};"));
+        }
+        if let Guard::PointUnder(..) = guard {
+            let stride = format!("t{at} = b{at}[6 * rank]");
+            self.line(&format!("const i64 q{at} = b{at}[6 * rank - 3] + from, {stride};"));
+        }
+        if is_under { format!(" + b{at}[0] + far{at}") } else { format!(" + b{at}[0]") }
     }
 
     /// How far an access is from the beginning of its row.

@@ -17,6 +17,7 @@
 use super::kernel::{
     ColumnReduction, Direction, Inner, Input, Kernel, Load, Made, Outcome, Reduction, Source, Store, Traversal,
 };
+use super::window::Guard;
 use crate::analysis::axis_maps::AxisMap;
 use crate::analysis::reduced_dims::Axes;
 use crate::ops::recipes::ReduceOp;
@@ -42,6 +43,7 @@ pub(crate) fn total_kernel(kernel: &Kernel, store: usize) -> Option<(Kernel, Tra
         operand: 0,
         axis_map: AxisMap::Whole,
         part: None,
+        tap: None,
         dtype,
         dimensioned: true,
         name: "v_partial".to_owned(),
@@ -82,6 +84,7 @@ pub(crate) fn total_kernel(kernel: &Kernel, store: usize) -> Option<(Kernel, Tra
         direction: Direction::Outer,
         inner: smallvec![Inner::Unit, Inner::Unit],
         invariant: smallvec![false, true],
+        guards: smallvec![Guard::None, Guard::None],
     };
     Some((kernel, traversal))
 }

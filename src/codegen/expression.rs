@@ -14,7 +14,7 @@
 //! wants around comparisons inside of `&` and `|`; a test prints each text of the tables back.
 
 use super::arithmetic::{Number, TYPES};
-use crate::ops::{formulas, recipes};
+use crate::ops::{formulas, recipes, window_rules};
 use rustc_hash::FxHashMap;
 use std::fmt::Write;
 use std::sync::LazyLock;
@@ -639,9 +639,12 @@ impl Expression {
     }
 }
 
-/// The texts of all formulas and recipes. The ones that cannot be parsed are kept as messages.
-static ALL: LazyLock<FxHashMap<&'static str, Result<Expression, String>>> =
-    LazyLock::new(|| formulas::texts().chain(recipes::texts()).map(|text| (text, Expression::new(text))).collect());
+/// The texts of all formulas, recipes and windows. The ones that cannot be parsed are kept as
+/// messages.
+static ALL: LazyLock<FxHashMap<&'static str, Result<Expression, String>>> = LazyLock::new(|| {
+    let all = formulas::texts().chain(recipes::texts()).chain(window_rules::texts());
+    all.map(|text| (text, Expression::new(text))).collect()
+});
 
 /// The expression of a text of the tables.
 ///

@@ -10,12 +10,16 @@
 //! follow the others, whatever their order in memory, except that the innermost one stays innermost
 //! if it is kept: see [`Direction`].
 
+mod stacked;
+
 use super::kernel::{ColumnReduction, Direction, Inner, Kernel, Lies, Load, Part, Reduction, Source, Store, Traversal};
 use super::kernel_plan::TUNING;
+use super::window::{Division, Gives, Guard, Placed, Range, is_image};
 use crate::analysis::axis_maps::AxisMap;
 use crate::analysis::reduced_dims::Axes;
 use crate::tensor::{Dims, Tensor, layout};
 use smallvec::SmallVec;
+use stacked::Stacked;
 
 /// A strided view.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -78,6 +82,9 @@ pub(crate) struct Geometry {
     pub strides: SmallVec<[i64; 16]>,
     /// The offset of each access from the first element of its tensor.
     pub offsets: SmallVec<[usize; 16]>,
+    /// Where each access is inside of its operand, see [`Geometry::row_of_bounds`]; nothing where
+    /// all are.
+    pub bounds: Vec<i64>,
     /// The access patterns of the kernel.
     pub traversal: Traversal,
     /// Sizes and strides of the tensors that it makes, without gaps.
@@ -91,6 +98,13 @@ pub(crate) struct Geometry {
 }
 
 impl Geometry {
+    /// The numbers of a row of `bounds`: how far the first position of an access is from its first
+    /// element, for each dimension the first position inside and the end, and for each dimension
+    /// the numbers of a [`Division`], or zeros.
+    pub(crate) fn row_of_bounds(rank: usize) -> usize {
+        1 + 6 * rank
+    }
+
     /// The number of tiles, given the points of a tile along the innermost dimension; without it a
     /// tile is a whole row.
     pub(crate) fn tiles(&self, tile: Option<usize>) -> i64 {
@@ -101,8 +115,15 @@ impl Geometry {
 
     /// The number of elements that an access loads or stores, each counted once.
     pub(crate) fn elements(&self, access: usize) -> usize {
-        let strides = &self.strides[access * self.shape.len()..][..self.shape.len()];
-        self.shape.iter().zip(strides).filter(|(_, stride)| **stride != 0).map(|(&size, _)| size as usize).product()
+        let rank = self.shape.len();
+        let strides = &self.strides[access * rank..][..rank];
+        let begin = access * Geometry::row_of_bounds(rank) + 1;
+        // Of a part of the space, what is in it.
+        let size = |dim: usize| match self.bounds.get(begin + 2 * dim..begin + 2 * dim + 2) {
+            Some(&[from, end]) => (end - from).max(0),
+            _ => self.shape[dim],
+        };
+        (0..rank).filter(|&dim| strides[dim] != 0).map(|dim| size(dim) as usize).product()
     }
 }
 
@@ -113,6 +134,8 @@ type Laid = (Dims, Dims);
 struct Shapes<'k> {
     kernel: &'k Kernel,
     loads: Vec<View>,
+    /// The order of dimensions that each operand of a pool suggests.
+    orders: Vec<Option<&'static [usize]>>,
     steps: Vec<Laid>,
     reduced: Vec<Laid>,
     /// The shape of the reduced operands, and which of its dimensions are reduced.
@@ -128,25 +151,51 @@ pub(crate) fn settle(kernel: &Kernel, operands: &[Option<View>]) -> Result<Geome
     let view = |operand: usize| operands.get(operand).and_then(Option::as_ref).ok_or("an operand is not a tensor");
     let mut reaches = vec![0; operands.len()];
     let mut loads = Vec::with_capacity(kernel.loads.len());
-    for load in &kernel.loads {
+    let (mut watched, mut orders) = (Vec::new(), vec![None; kernel.loads.len()]);
+    for (k, load) in kernel.loads.iter().enumerate() {
         let whole = view(load.operand)?;
         reaches[load.operand] = whole.reach();
-        loads.push(match load.part {
+        let own = match load.part {
             Some(part) => whole.part(part)?,
             None => whole.clone(),
-        });
+        };
+        let Some(tap) = &load.tap else {
+            loads.push(own);
+            continue;
+        };
+        orders[k] = layout::suggested_order(&own.shape, &own.strides).filter(|_| kernel.keeps_channels);
+        let image = tap.image.map(view).transpose()?;
+        let placed = match image {
+            Some(image) => tap.placed_under((&own.shape, &own.strides), &image.shape)?,
+            None => tap.placed(&own.shape, &own.strides)?,
+        };
+        let is_plain = placed.ranges.is_empty() && tap.gives != Gives::Index;
+        let offset = own.offset + if is_plain { placed.shift as usize } else { 0 };
+        loads.push(View { shape: placed.shape.clone(), strides: placed.strides.clone(), offset });
+        if !is_plain {
+            watched.push((k, placed));
+        }
     }
-    let shapes = Shapes::of(kernel, loads)?;
+    let shapes = Shapes::of(kernel, loads, orders)?;
     let (space, axes) = match &shapes.space {
         Some((space, axes)) => (space.clone(), axes.clone()),
         None => (shapes.laid(kernel.stores[0].source)?.0, Vec::new()),
     };
+    let stacked = Stacked::of(&shapes)?;
+    let space = stacked.as_ref().map_or(space, |stacked| stacked.whole.0.clone());
     let mut made: Vec<Option<Laid>> = vec![None; kernel.made.len()];
     let mut accesses = Vec::with_capacity(kernel.accesses());
-    for (load, view) in kernel.loads.iter().zip(&shapes.loads) {
-        accesses.push(placed(view, load.axis_map, &space, &axes)?);
+    for (k, (load, view)) in kernel.loads.iter().zip(&shapes.loads).enumerate() {
+        let view = stacked.as_ref().map_or_else(|| view.clone(), |stacked| stacked.view(k, view));
+        accesses.push(placed(&view, load.axis_map, &space, &axes)?);
     }
     for store in &kernel.stores {
+        if let Some(stacked) = &stacked {
+            let (shape, strides) = stacked.whole.clone();
+            accesses.push(View { shape: shape.clone(), strides: strides.clone(), offset: 0 });
+            made[store.tensor] = Some((shape, strides));
+            continue;
+        }
         if let Some(column_reduction) = store.column_reduction.map(|at| &kernel.column_reductions[at]) {
             let (laid, axes) = shapes.column_reduction(column_reduction, &space)?;
             accesses.push(placed(
@@ -178,7 +227,57 @@ pub(crate) fn settle(kernel: &Kernel, operands: &[Option<View>]) -> Result<Geome
     if axes.iter().any(|&axis| space[axis] == 0) && kernel.reductions.iter().any(picks) {
         return Err("an empty row has no largest element".to_owned());
     }
-    Ok(collapsed(&space, &axes, &accesses, kernel, made, reaches))
+    let is_index = |k: usize| kernel.loads[k].tap.as_ref().is_some_and(|tap| tap.gives == Gives::Index);
+    let watched = watched.iter().map(|(k, placed)| Watched::of(*k, placed, &space, is_index(*k)));
+    let mut watched: Vec<Watched> = watched.collect();
+    if let Some(stacked) = &stacked {
+        watched.extend(stacked.watched(&accesses));
+    }
+    if kernel.has_rows() && !watched.is_empty() {
+        return Err("a window that reaches beyond its operand, in a kernel that reduces".to_owned());
+    }
+    let mut geometry = collapsed(&space, &axes, &accesses, kernel, (made, &watched));
+    geometry.reaches = reaches;
+    Ok(geometry)
+}
+
+/// A load that is outside of its operand at some positions of the space.
+struct Watched {
+    access: usize,
+    shift: i64,
+    ranges: SmallVec<[Range; 2]>,
+    divisions: SmallVec<[Division; 2]>,
+    /// Whether it is outside at all of them.
+    is_outside: bool,
+    /// Whether it gives an index, and reads nothing.
+    is_index: bool,
+}
+
+impl Watched {
+    fn of(access: usize, placed: &Placed, space: &[i64], is_index: bool) -> Watched {
+        let outer = space.len() - placed.shape.len();
+        let (ranges, divisions) = Default::default();
+        let mut watched = Watched { access, shift: placed.shift, ranges, divisions, is_outside: false, is_index };
+        for range in &placed.ranges {
+            let dim = range.dim + outer;
+            // A dimension of one position is no loop, or it is broadcast.
+            match placed.shape[range.dim] {
+                1 => watched.is_outside |= range.from > 0 || range.end < 1,
+                _ => watched.ranges.push(Range { dim, ..*range }),
+            }
+            watched.is_outside |= range.from >= range.end;
+        }
+        for division in &placed.divisions {
+            match placed.shape[division.dim] {
+                1 => {
+                    watched.is_outside |= division.offset % division.divisor >= division.limit;
+                    watched.shift += division.offset / division.divisor * division.stride;
+                }
+                _ => watched.divisions.push(Division { dim: division.dim + outer, ..*division }),
+            }
+        }
+        watched
+    }
 }
 
 /// A launch whose operands are contiguous and as large as the space that they lie in, where only
@@ -194,7 +293,9 @@ pub(crate) fn likely(kernel: &Kernel) -> Result<Geometry, String> {
     let named = kernel.axes().into_iter().chain(columns).map(least_rank);
     // Vectors of channels are most often those of images, whose rows have one channel each.
     let of_channels = (!kernel.of_space.is_empty()).then_some(3);
-    let named = named.chain(parts.map(|part| rank_with(part.dim))).chain(of_channels);
+    // Images have channels.
+    let images = kernel.loads.iter().filter_map(|load| load.tap.as_ref()).map(|tap| tap.window.slides.len() + 2);
+    let named = named.chain(parts.map(|part| rank_with(part.dim))).chain(of_channels).chain(images);
     let least = named.max().unwrap_or(0).max(2);
     if least > MOST_DIMENSIONS {
         return Err(format!("a tensor has at most {MOST_DIMENSIONS} dimensions, not {least}"));
@@ -239,15 +340,29 @@ fn likely_views(kernel: &Kernel, rank: usize) -> Result<Vec<Option<View>>, Strin
         }
     };
     let operands = kernel.loads.iter().map(|load| load.operand + 1).max().unwrap_or(0);
-    let mut views = vec![None; operands];
+    let (mut views, mut images) = (vec![None; operands], Vec::new());
     for (k, load) in kernel.loads.iter().enumerate() {
         let mut shape = shape(k, load);
+        if let Some(tap) = &load.tap {
+            match tap.image {
+                Some(image) => {
+                    images.push((image, shape.clone()));
+                    shape = tap.window.positions(&shape);
+                }
+                None => shape = tap.window.operand(&shape),
+            }
+        }
         if let Some(part) = load.part {
             let dim = layout::wrap(part.dim, shape.len()).map_err(|error| error.0)?;
             shape[dim] *= part.count;
         }
         let strides = layout::contiguous(&shape);
         views[load.operand].get_or_insert(View { shape, strides, offset: 0 });
+    }
+    for (image, shape) in images {
+        let strides = layout::contiguous(&shape);
+        views.resize(views.len().max(image + 1), None);
+        views[image].get_or_insert(View { shape, strides, offset: 0 });
     }
     Ok(views)
 }
@@ -317,8 +432,8 @@ fn without(whole: &Dims, axes: &[usize], keep: bool) -> Dims {
 }
 
 impl<'k> Shapes<'k> {
-    fn of(kernel: &'k Kernel, loads: Vec<View>) -> Result<Shapes<'k>, String> {
-        let mut shapes = Shapes { kernel, loads, steps: Vec::new(), reduced: Vec::new(), space: None };
+    fn of(kernel: &'k Kernel, loads: Vec<View>, orders: Vec<Option<&'static [usize]>>) -> Result<Shapes<'k>, String> {
+        let mut shapes = Shapes { kernel, loads, orders, steps: Vec::new(), reduced: Vec::new(), space: None };
         // Steps and reductions follow the values that they read, each in a list of its own.
         while shapes.steps.len() < kernel.steps.len() || shapes.reduced.len() < kernel.reductions.len() {
             let before = (shapes.steps.len(), shapes.reduced.len());
@@ -343,6 +458,9 @@ impl<'k> Shapes<'k> {
                 return Err(format!("a norm of shape {shape:?} in a kernel over {space:?}"));
             }
         }
+        for &(source, dims) in &kernel.images {
+            is_image(&shapes.laid(source)?.0, dims)?;
+        }
         for (source, sizes) in &kernel.exact {
             let (shape, _) = shapes.laid(*source)?;
             if shape[..] != sizes[..] {
@@ -359,17 +477,22 @@ impl<'k> Shapes<'k> {
         if let Some(size) = layout::wrap(part.dim, shape.len()).ok().and_then(|dim| shape.get_mut(dim)) {
             *size *= part.count;
         }
+        let strides = self.order_of_parts(tensor, &shape);
+        (shape, strides)
+    }
+
+    /// The strides of a concatenation.
+    fn order_of_parts(&self, tensor: usize, shape: &Dims) -> Dims {
         let stores = self.kernel.stores.iter().filter(|store| store.tensor == tensor);
         let order = |store: &Store| {
             let (shape, strides) = self.laid(store.source).ok()?;
             layout::suggested_order(&shape, &strides)
         };
         let orders: SmallVec<[_; 4]> = stores.map(order).collect();
-        let strides = match orders.first().copied().flatten().filter(|_| self.kernel.keeps_channels) {
-            Some(first) if orders.iter().all(|&order| order == Some(first)) => layout::strides_in_order(&shape, first),
-            _ => layout::contiguous(&shape),
-        };
-        (shape, strides)
+        match orders.first().copied().flatten().filter(|_| self.kernel.keeps_channels) {
+            Some(first) if orders.iter().all(|&order| order == Some(first)) => layout::strides_in_order(shape, first),
+            _ => layout::contiguous(shape),
+        }
     }
 
     fn knows(&self, source: Source) -> bool {
@@ -424,6 +547,10 @@ impl<'k> Shapes<'k> {
         match step.lies {
             Lies::AsOperands => {}
             Lies::InARow => return Ok((shape.clone(), layout::contiguous(&shape))),
+            Lies::AsImage(load) => {
+                let strides = self.orders[load].map(|order| layout::strides_in_order(&shape, order));
+                return Ok((shape.clone(), strides.unwrap_or_else(|| layout::contiguous(&shape))));
+            }
             Lies::Kept => {
                 let (_, strides) = operands.first().ok_or("a conversion has no operand")?;
                 let strides = layout::kept_strides(&shape, strides);
@@ -491,22 +618,29 @@ struct Collapsed {
     shape: Dims,
     /// A row for each dimension: the stride of each access.
     strides: Vec<SmallVec<[i64; 16]>>,
+    /// The innermost of the dimensions that each is.
+    dims: Vec<usize>,
 }
 
 impl Collapsed {
-    fn of(dims: impl Iterator<Item = usize>, space: &[i64], accesses: &[View]) -> Collapsed {
+    /// Dimensions in which an access may be outside of its operand are merged with none.
+    fn of(dims: impl Iterator<Item = usize>, space: &[i64], accesses: &[View], watched: &[Watched]) -> Collapsed {
+        let is_watched = |dim: usize| watched.iter().any(|one| one.ranges.iter().any(|range| range.dim == dim));
         let mut made = Collapsed::default();
         for dim in dims {
             let (size, strides) = (space[dim], accesses.iter().map(|view| view.strides[dim]));
             let strides: SmallVec<[i64; 16]> = strides.collect();
-            match made.strides.last_mut() {
+            let is_apart = made.dims.last().is_some_and(|&last| is_watched(last) || is_watched(dim));
+            match made.strides.last_mut().filter(|_| !is_apart) {
                 Some(last) if last.iter().zip(&strides).all(|(outer, inner)| *outer == inner * size) => {
                     *last = strides;
                     *made.shape.last_mut().expect("there is a size for each row") *= size;
+                    *made.dims.last_mut().expect("there is a dimension for each row") = dim;
                 }
                 _ => {
                     made.shape.push(size);
                     made.strides.push(strides);
+                    made.dims.push(dim);
                 }
             }
         }
@@ -518,6 +652,7 @@ impl Collapsed {
         if self.shape.is_empty() {
             self.shape.push(1);
             self.strides.push(strides());
+            self.dims.push(usize::MAX);
         }
         self
     }
@@ -525,23 +660,61 @@ impl Collapsed {
     fn and(mut self, other: Collapsed) -> Collapsed {
         self.shape.extend(other.shape);
         self.strides.extend(other.strides);
+        self.dims.extend(other.dims);
         self
     }
 
     /// Splits off the innermost dimension.
     fn pop(&mut self) -> Option<Collapsed> {
-        let (size, strides) = (self.shape.pop()?, self.strides.pop()?);
-        Some(Collapsed { shape: Dims::from_slice(&[size]), strides: vec![strides] })
+        let (size, strides, dim) = (self.shape.pop()?, self.strides.pop()?, self.dims.pop()?);
+        Some(Collapsed { shape: Dims::from_slice(&[size]), strides: vec![strides], dims: vec![dim] })
+    }
+
+    /// The row of each access in [`Geometry::bounds`], and which of them have a guard.
+    fn bounds(&self, accesses: usize, watched: &[Watched]) -> (Vec<i64>, SmallVec<[Guard; 16]>) {
+        let (mut bounds, mut guards) = (Vec::new(), SmallVec::from_elem(Guard::None, accesses));
+        if watched.is_empty() {
+            return (bounds, guards);
+        }
+        for access in 0..accesses {
+            let own = watched.iter().find(|one| one.access == access);
+            bounds.push(own.map_or(0, |own| own.shift));
+            for (&size, dim) in self.shape.iter().zip(&self.dims) {
+                let range = own.and_then(|own| own.ranges.iter().find(|range| range.dim == *dim));
+                let is_outside = own.is_some_and(|own| own.is_outside);
+                let (from, end) = range.map_or((0, size), |range| (range.from, range.end));
+                bounds.extend(if is_outside { [0, 0] } else { [from.min(size), end.clamp(0, size)] });
+            }
+            let division = |dim: &usize| own.and_then(|own| own.divisions.iter().find(|one| one.dim == *dim));
+            for dim in &self.dims {
+                let found = division(dim).map(|one| [one.offset, one.divisor, one.limit, one.stride]);
+                bounds.extend(found.unwrap_or_default());
+            }
+            if let Some(own) = own {
+                let is_point = self.dims.len() == 1 && own.is_outside;
+                let has_last = own.ranges.iter().any(|range| self.dims.last() == Some(&range.dim));
+                let last = self.dims.last().and_then(division);
+                guards[access] = match (own.divisions.is_empty(), last) {
+                    (_, Some(one)) => Guard::PointUnder(one.divisor, one.limit),
+                    (false, None) => Guard::RowUnder,
+                    _ if is_point || has_last => Guard::Point,
+                    _ if own.is_index && !own.is_outside && own.ranges.is_empty() => Guard::None,
+                    _ => Guard::Row,
+                };
+            }
+        }
+        (bounds, guards)
     }
 }
 
 /// The loads that are invariant along all dimensions but the innermost, in kernels without
 /// reductions. None where nothing is computed from those alone, since each pattern is another
 /// kernel, or where rows are too long to be kept.
-fn shared_by_rows(kernel: &Kernel, all: &Collapsed) -> SmallVec<[bool; 16]> {
+fn shared_by_rows(kernel: &Kernel, all: &Collapsed, guards: &[Guard]) -> SmallVec<[bool; 16]> {
     let outer = &all.strides[..all.strides.len() - 1];
     let is_kept = !outer.is_empty() && all.shape.last().is_some_and(|&n| n <= TUNING.shared as i64);
-    let stands = |access: usize| is_kept && outer.iter().all(|strides| strides[access] == 0);
+    let is_inside = |access: usize| guards[access] == Guard::None;
+    let stands = |access: usize| is_kept && is_inside(access) && outer.iter().all(|strides| strides[access] == 0);
     let invariant: SmallVec<[bool; 16]> =
         (0..kernel.accesses()).map(|access| access < kernel.loads.len() && stands(access)).collect();
     let none = || SmallVec::from_elem(false, kernel.accesses());
@@ -554,8 +727,7 @@ fn collapsed(
     axes: &[usize],
     accesses: &[View],
     kernel: &Kernel,
-    made: Vec<Laid>,
-    reaches: Vec<usize>,
+    (made, watched): (Vec<Laid>, &[Watched]),
 ) -> Geometry {
     let loads = kernel.loads.len();
     let is_traversed = |view: &&View| axes.iter().any(|&axis| view.strides[axis] != 0 && space[axis] != 1);
@@ -580,7 +752,7 @@ fn collapsed(
     let along = order.last().is_none_or(|dim| axes.contains(dim));
     let part = |reduced: bool| {
         let dims = order.iter().copied().filter(|dim| axes.contains(dim) == reduced);
-        Collapsed::of(dims, space, accesses)
+        Collapsed::of(dims, space, accesses, watched)
     };
     // A single point gets the pattern that larger operands have.
     let point = || (0..accesses.len()).map(|k| i64::from(k >= loads || kernel.loads[k].dimensioned)).collect();
@@ -600,8 +772,9 @@ fn collapsed(
             (Direction::Outer, kept.shape.len(), kept.and(reduced.or_single(nowhere)).and(innermost))
         }
     };
+    let (bounds, guards) = all.bounds(accesses.len(), watched);
     let invariant = match direction {
-        Direction::Points => shared_by_rows(kernel, &all),
+        Direction::Points => shared_by_rows(kernel, &all, &guards),
         _ => accesses.iter().enumerate().map(invariant).collect(),
     };
     let strides = (0..accesses.len()).flat_map(|access| all.strides.iter().map(move |row| row[access]));
@@ -611,7 +784,9 @@ fn collapsed(
             direction,
             inner: innermost.iter().map(|&stride| Inner::of(stride)).collect(),
             invariant,
+            guards,
         },
+        bounds,
         strides: strides.collect(),
         offsets: accesses.iter().map(|view| view.offset).collect(),
         points: layout::numel(space),
@@ -619,6 +794,6 @@ fn collapsed(
         shape: all.shape,
         kept,
         made,
-        reaches,
+        reaches: Vec::new(),
     }
 }

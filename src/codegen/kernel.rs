@@ -14,6 +14,7 @@
 
 use super::expression::Expression;
 use super::kernel_plan::TUNING;
+use super::window::{Gives, Guard, Tap};
 use crate::analysis::axis_maps::AxisMap;
 use crate::analysis::reduced_dims::Axes;
 use crate::ops::recipes::ReduceOp;
@@ -41,6 +42,8 @@ pub struct Load {
     pub axis_map: AxisMap,
     /// The part of it that is a tensor of its own.
     pub part: Option<Part>,
+    /// The element of a window that slides over it.
+    pub tap: Option<Tap>,
     /// Its element type in memory.
     pub dtype: DType,
     /// Whether the operand has dimensions. A tensor without dimensions takes no part in promotion.
@@ -49,6 +52,14 @@ pub struct Load {
     pub name: String,
     /// Its IR line.
     pub line: String,
+}
+
+impl Load {
+    /// The type of its value.
+    pub(crate) fn value_dtype(&self) -> DType {
+        let is_index = self.tap.as_ref().is_some_and(|tap| tap.gives == Gives::Index);
+        if is_index { DType::Long } else { self.dtype }
+    }
 }
 
 /// The origin of a value.
@@ -92,6 +103,8 @@ pub enum Lies {
     Kept,
     /// Channels last where the first operand is, by the rule of batch norms.
     WithChannels,
+    /// Channels last where the operand of a pool is, which this load reads.
+    AsImage(usize),
 }
 
 /// One operator, applied to an element.
@@ -140,6 +153,8 @@ pub enum Limit {
     NoZeros(DType),
     /// A number of at least 0.
     Natural,
+    /// Indices of elements of an image, which has so many dimensions: that of this operand.
+    Places(usize, usize),
 }
 
 /// Reduces the elements of a row to one value.
@@ -248,6 +263,8 @@ pub struct Kernel {
     /// Values that have the shape of the space, though nothing is reduced: vectors of channels lie
     /// in their dimension 1.
     pub of_space: Vec<Source>,
+    /// Values that must be images over so many dimensions, with channels and perhaps a batch.
+    pub images: Vec<(Source, usize)>,
     /// The reductions, operands first.
     pub reductions: Vec<Reduction>,
     /// The sums over other dimensions than those of rows.
@@ -299,6 +316,8 @@ pub struct Traversal {
     /// Whether each access is invariant along the reduced dimensions. Without reductions: along all
     /// dimensions but the innermost, if some value is computed from such operands alone.
     pub invariant: SmallVec<[bool; 16]>,
+    /// Whether each access may be outside of its operand.
+    pub guards: SmallVec<[Guard; 16]>,
 }
 
 /// Values that all rows share: steps that read only row-invariant operands.

@@ -5,6 +5,7 @@
 //! numbers that are operands of the group remain arguments.
 
 mod numbers;
+mod pool_taps;
 mod recipe_steps;
 
 use super::expression::{Expression, expression};
@@ -15,6 +16,7 @@ use crate::interpreter::{Environment, IValue, literal_values};
 use crate::ir::{Attribute, Graph, Node, Value};
 use crate::ops::formulas::{Formula, Typing, When, formulas};
 use crate::ops::release_rules::{OperandTypes, Operands, ReleaseRow, release_rows};
+use crate::ops::rows::window_rule;
 use crate::symbol::{Symbol, attr, prim};
 use crate::tensor::promotion::{Promotion, of_number, to_float_arithmetic};
 use crate::tensor::{DType, Kind, Precision, Scalar, Tensor};
@@ -172,6 +174,7 @@ pub fn lower(section: &Graph, group: &str, arguments: &[Argument], release: (u32
         // The unread one determines which dimensions a row has, and leaves no loop over rows.
         return refuse("a reduction whose result is not read, next to one over other dimensions; `dce` removes it");
     }
+    pool_taps::without_whole_images(&mut lowering.kernel);
     lowering.kernel.operations = operations(&lowering.kernel);
     Ok(lowering.kernel)
 }
@@ -215,9 +218,10 @@ impl Lowering<'_> {
             prim::CONSTANT_CHUNK => self.chunk(node),
             prim::FUSED_CONCAT => self.join(node),
             prim::LIST_CONSTRUCT => self.list(node),
-            kind => match recipes_of(self.section, node) {
-                [] => self.compute(node, kind),
-                recipes => self.reduce(node, recipes),
+            kind => match (window_rule(kind), recipes_of(self.section, node)) {
+                (Some(rule), _) => self.pool(node, rule),
+                (None, []) => self.compute(node, kind),
+                (None, recipes) => self.reduce(node, recipes),
             },
         }
     }
@@ -276,7 +280,7 @@ impl Lowering<'_> {
             let part = Some(Part { dim, count, index: index as i64 });
             let (name, line) = (self.section.name(output), line.clone());
             let axis_map = self.axis_map(output);
-            let source = self.load(Load { operand, axis_map, part, dtype, dimensioned: true, name, line });
+            let source = self.load(Load { operand, axis_map, part, tap: None, dtype, dimensioned: true, name, line });
             self.known.insert(output, Known::Tensor { source, dtype, dimensioned: true, axis_map });
         }
         Ok(())
@@ -302,8 +306,10 @@ impl Lowering<'_> {
 
     /// Adds a load, unless there is an equal one.
     fn load(&mut self, mut load: Load) -> Source {
-        let same =
-            |other: &Load| (other.operand, other.part, other.axis_map) == (load.operand, load.part, load.axis_map);
+        let same = |other: &Load| {
+            (other.operand, other.part, other.axis_map) == (load.operand, load.part, load.axis_map)
+                && other.tap == load.tap
+        };
         let found = self.kernel.loads.iter().position(same);
         Source::Load(found.unwrap_or_else(|| {
             load.name = self.fresh(&load.name);
@@ -319,7 +325,7 @@ impl Lowering<'_> {
             Known::Operand { operand, dtype, dimensioned } => {
                 let name = self.section.name(value);
                 let line = format!("%{name}");
-                let load = Load { operand, axis_map, part: None, dtype, dimensioned, name, line };
+                let load = Load { operand, axis_map, part: None, tap: None, dtype, dimensioned, name, line };
                 Some(Operand { source: self.load(load), dtype, dimensioned })
             }
             _ => None,

@@ -56,6 +56,7 @@ mod wide_nests;
 
 use super::expression::Expression;
 use super::kernel::{Direction, Inner};
+use super::window::{Gives, Guard};
 use crate::tensor::{DType, Scalar};
 
 /// How the iterations of a loop run.
@@ -160,6 +161,8 @@ pub struct For {
     pub bind: Bind,
     /// Variables that iterations which run at once combine.
     pub combined: Vec<Combined>,
+    /// The access whose part of a tile it runs over: not over all points.
+    pub within: Option<usize>,
     /// What each does.
     pub body: Vec<Stmt>,
 }
@@ -444,11 +447,22 @@ pub struct Access {
     pub is_of_row: bool,
     /// Whether elements are added to it: the accumulators of a column reduction.
     pub is_added_to: bool,
+    /// The window whose element it reads.
+    pub watch: Option<Watch>,
     /// Whether a thread reads or writes several of its elements by one access.
     pub is_wide: bool,
     /// The elements of the buffer that it goes through when a launch streams; none where it never
     /// does.
     pub streamed: Option<usize>,
+}
+
+/// A load of an element of a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Watch {
+    /// What it gives, and outside of the operand.
+    pub gives: Gives,
+    /// Whether it is outside of it at some positions.
+    pub guard: Guard,
 }
 
 /// A value of the graph, at a point.
@@ -571,7 +585,7 @@ impl Axis {
 impl For {
     /// A loop whose iterations combine nothing.
     pub(crate) fn over(axis: Axis, bind: Bind, body: Vec<Stmt>) -> Stmt {
-        Stmt::For(For { axis, bind, combined: Vec::new(), body })
+        Stmt::For(For { axis, bind, combined: Vec::new(), within: None, body })
     }
 }
 
@@ -586,6 +600,13 @@ impl Stmt {
             Stmt::Retry { body, again, .. } => vec![body, again],
             _ => Vec::new(),
         }
+    }
+}
+
+impl Access {
+    /// Whether it is outside of its operand at some positions.
+    pub(crate) fn has_guard(&self) -> bool {
+        self.watch.is_some_and(|watch| watch.guard != Guard::None)
     }
 }
 

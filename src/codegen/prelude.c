@@ -19,6 +19,7 @@ typedef struct {
     const i64 *integers;
     i64 stream, ask, columns, turn, part, parts;
     char *found;
+    const i64 *bounds;
 } jo_args;
 
 // The start of a row: its position along the dimensions before `kept`, and the offset of each of n
@@ -43,6 +44,28 @@ static __attribute__((noinline, unused)) void jo_next(const i64 *shape, i64 rank
         for (i64 k = 0; k < n; k++) place[k] -= shape[d] * strides[k * rank + d];
         at[d] = 0;
     }
+}
+
+// Whether a row is in the range of each dimension before `kept`: a first position, and an end.
+static __attribute__((unused)) int jo_inside(const i64 *ranges, i64 kept, const i64 *at)
+{
+    for (i64 d = 0; d < kept; d++)
+        if (at[d] < ranges[2 * d] || at[d] >= ranges[2 * d + 1]) return 0;
+    return 1;
+}
+
+// How far an element is from the first one, at a row: in each dimension with a divisor, the number
+// of the position, divided. Less than 0 where a remainder is not below the limit.
+static __attribute__((unused)) i64 jo_under(const i64 *divisions, i64 kept, const i64 *at)
+{
+    i64 far = 0;
+    for (i64 d = 0; d < kept; d++) {
+        const i64 *const by = divisions + 4 * d;
+        if (by[1] == 0) continue;
+        if ((at[d] + by[0]) % by[1] >= by[2]) return -1;
+        far += (at[d] + by[0]) / by[1] * by[3];
+    }
+    return far;
 }
 
 // Copies bytes with non-temporal stores, in whole cache lines.

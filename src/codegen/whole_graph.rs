@@ -3,7 +3,7 @@
 
 use super::geometry::likely;
 use super::kernel::{Kernel, Traversal};
-use super::kernel_plan::Plan;
+use super::kernel_plan::{Plan, PlanFile};
 use super::lowering::{Cause, Refusal, arguments_of_types, lower};
 use super::target::{CPU, Stage, Target};
 use crate::interpreter::Release;
@@ -20,6 +20,8 @@ pub struct Unit {
     pub refused: Vec<(String, Refusal)>,
     /// The number of groups.
     pub groups: usize,
+    /// Why plans of a file are refused, each with its group.
+    pub wrong: Vec<String>,
 }
 
 /// A kernel of a graph, and how it runs.
@@ -96,12 +98,19 @@ pub(crate) fn outputs(graph: &Graph, node: Node) -> String {
 
 /// The kernels of a graph in C.
 pub fn unit(graph: &Graph, release: Option<Release>) -> Unit {
-    text(graph, release, (&CPU, Stage::Source))
+    text(graph, release, (&CPU, Stage::Source), None)
 }
 
-/// A stage of the kernels of a graph as text: `--emit`.
-pub fn text(graph: &Graph, release: Option<Release>, (target, stage): (&Target, Stage)) -> Unit {
-    let Kernels { planned, mut refused, groups } = kernels(graph, release, target);
+/// A stage of the kernels of a graph as text: `--emit`. Kernels have the plans of a file, where it
+/// names their group.
+pub fn text(
+    graph: &Graph,
+    release: Option<Release>,
+    (target, stage): (&Target, Stage),
+    plans: Option<&PlanFile>,
+) -> Unit {
+    let Kernels { mut planned, mut refused, groups } = kernels(graph, release, target);
+    let wrong = plans.map_or(Vec::new(), |plans| take_plans(&mut planned, plans, target));
     let mut texts = Vec::new();
     for one in planned {
         match one.text(target, stage) {
@@ -114,7 +123,23 @@ pub fn text(graph: &Graph, release: Option<Release>, (target, stage): (&Target, 
         Stage::Source => (target.unit)(&texts),
         Stage::Nest | Stage::Plan => texts.join("\n"),
     };
-    Unit { text, refused, groups }
+    Unit { text, refused, groups, wrong }
+}
+
+/// Gives kernels the plans of a file. Returns why some are refused.
+fn take_plans(planned: &mut [Planned], plans: &PlanFile, target: &Target) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for one in planned.iter_mut() {
+        match plans.find(&one.outputs).map(|entry| entry.resolve(&one.kernel, &one.traversal, target)) {
+            Some(Ok(plan)) => one.plan = plan,
+            Some(Err(why)) => wrong.push(format!("the group of {}: {why}", one.outputs)),
+            None => {}
+        }
+    }
+    let is_there = |group: &&str| planned.iter().any(|one| one.outputs == **group);
+    let unknown = plans.groups().filter(|group| !is_there(group));
+    wrong.extend(unknown.map(|group| format!("no kernel is that of the group of {group}")));
+    wrong
 }
 
 impl Planned {

@@ -23,6 +23,8 @@ pub struct FusionRow {
     pub like_first: bool,
     /// Whether it is a reduction, see [`super::recipes`].
     pub reduces: bool,
+    /// Whether it combines the elements under a window, see [`super::window_rules`].
+    pub slides: bool,
     /// Whether it reads no element, only the sizes of the first tensor: not worth a kernel of its
     /// own.
     pub fills: bool,
@@ -43,14 +45,24 @@ impl FusionRow {
         FusionRow { reduces: true, level: 2, ..self }
     }
 
+    pub(super) const fn slides(self) -> FusionRow {
+        FusionRow { slides: true, level: 2, ..self }
+    }
+
+    /// Whether each element of the result is computed from one element of each operand.
+    pub fn is_pointwise(&self) -> bool {
+        !self.reduces && !self.slides
+    }
+
     pub(super) const fn fills(self) -> FusionRow {
         FusionRow { fills: true, like_first: true, ..self }
     }
 
     fn fits(&self, schema: &Schema) -> bool {
-        let is_computed = match self.reduces {
-            true => !recipes(schema).is_empty(),
-            false => {
+        let is_computed = match (self.reduces, self.slides) {
+            (true, _) => !recipes(schema).is_empty(),
+            (_, true) => schema.returns.iter().all(|result| result.ty.is_tensor()),
+            _ => {
                 schema.formals.iter().any(|formal| formal.ty.is_tensor())
                     && schema.returns.len() == 1
                     && schema.returns[0].ty.is_tensor()
@@ -62,7 +74,7 @@ impl FusionRow {
 
 /// Pointwise overloads that level 1 takes.
 pub(super) const fn fused(overloads: &'static [&'static str]) -> FusionRow {
-    FusionRow { overloads, level: 1, like_first: false, reduces: false, fills: false, untaken: None }
+    FusionRow { overloads, level: 1, like_first: false, reduces: false, slides: false, fills: false, untaken: None }
 }
 
 /// Pointwise overloads that no level takes, for this reason.

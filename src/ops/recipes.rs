@@ -78,6 +78,9 @@ pub enum Over {
     /// The last ones, as many as `normalized_shape` has; the first result has an element for each
     /// element, the others keep dimensions of size 1.
     Last,
+    /// The last ones, of an image that becomes one element: `output_size` must be 1 in each. They
+    /// are kept with size 1.
+    Image(usize),
     /// All but dimension 1, the channels; the first result has an element for each element, the
     /// others one for each channel, and so have the operands after the first.
     Channels,
@@ -185,6 +188,11 @@ impl Recipe {
 
 pub(super) const fn reduced(elements: Elements, lines: &'static [Line]) -> Recipe {
     Recipe { kind: "", given: &[], says: &[], over: Over::Dims, elements, wide: "", lines, gives: "" }
+}
+
+/// A mean of images.
+pub(super) const fn of_images(dims: usize) -> Recipe {
+    Recipe { over: Over::Image(dims), ..reduced(Elements::Real, &[MEAN]) }
 }
 
 pub(super) const fn rows(lines: &'static [Line]) -> Recipe {

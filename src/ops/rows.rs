@@ -67,6 +67,7 @@ use super::guard_rules::GuardRow;
 use super::recipes::Recipe;
 use super::rules::Rule;
 use super::shape_rules::ShapeRow;
+use super::window_rules::WindowRule;
 use crate::symbol::Symbol;
 use crate::tensor::DType;
 pub use checking::{complaints, without};
@@ -103,6 +104,8 @@ pub enum Computation {
     Recipes(&'static [Recipe]),
     /// Overloads of both kinds: `aten::max` of two tensors, and of one.
     Both(&'static [Formula], &'static [Recipe]),
+    /// It combines the elements under each position of a window.
+    Windows(WindowRule),
 }
 
 /// The gradient of some overloads: its head, whose format `gradients.txt` defines, and the formula.
@@ -310,6 +313,11 @@ pub fn row(kind: Symbol) -> Option<&'static Row> {
     BY_KIND.get(&kind).copied()
 }
 
+/// The window of an operator, if it has one.
+pub fn window_rule(kind: Symbol) -> Option<WindowRule> {
+    row(kind).and_then(Row::window)
+}
+
 /// The error of an operator, if it has a row.
 pub fn accuracy(kind: Symbol) -> Option<Accuracy> {
     row(kind).and_then(|row| row.accuracy.known())
@@ -329,6 +337,14 @@ impl Row {
         match self.computation {
             Has(Computation::Recipes(all) | Computation::Both(_, all)) => all,
             _ => &[],
+        }
+    }
+
+    /// Its window.
+    pub(crate) fn window(&self) -> Option<WindowRule> {
+        match self.computation {
+            Has(Computation::Windows(rule)) => Some(rule),
+            _ => None,
         }
     }
 

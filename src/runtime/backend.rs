@@ -835,10 +835,21 @@ fn within_limits(kernel: &Kernel, operands: &[IValue]) -> Result<(), String> {
             Limit::Natural if value.scalar().is_some_and(|number| number.int() < 0) => {
                 return Err("integers are raised to a negative power".to_owned());
             }
+            Limit::Places(image, dims) => places_are_of(value, &operands[image], dims)?,
             Limit::NoZeros(_) | Limit::Natural => {}
         }
     }
     Ok(())
+}
+
+/// Whether indices are those of elements of an image.
+fn places_are_of(indices: &IValue, image: &IValue, dims: usize) -> Result<(), String> {
+    let (Some(indices), Some(image)) = (indices.tensor(), image.tensor()) else { return Ok(()) };
+    let elements: i64 = image.shape().iter().rev().take(dims).product();
+    match indices.read::<i64>().into_iter().all(|index| (0..elements).contains(&index)) {
+        true => Ok(()),
+        false => Err("an index is that of no element".to_owned()),
+    }
 }
 
 /// Whether a number, or an element of a tensor, is 0 as an element of a type.

@@ -85,8 +85,9 @@ impl Section<'_> {
 
 /// A kernel: its graph, and the sizes of its operand.
 fn drawn(draws: &mut Draws) -> (Graph, Vec<i64>, DType) {
-    const SPACES: [(&[i64], &[i64]); 9] = [
+    const SPACES: [(&[i64], &[i64]); 10] = [
         (&[7, 300], &[]),
+        (&[2, 3, 9, 141], &[]),
         (&[5, 300], &[1]),
         (&[3, 700], &[1]),
         (&[300, 5], &[0]),
@@ -101,6 +102,13 @@ fn drawn(draws: &mut Draws) -> (Graph, Vec<i64>, DType) {
     let single = if let [dim] = dims { Some(*dim) } else { None };
     let mut section = Section { draws, lines: Vec::new(), single };
     let mut known = vec!["%x".to_owned()];
+    if shape.len() == 4 {
+        // Windows over images, with padding.
+        const POOLS: [&str; 2] =
+            ["max_pool2d(%x, %three, %two, %pad, %pad, %no)", "avg_pool2d(%x, %three, %two, %pad, %no, %no, %none)"];
+        let pool = section.pick(&POOLS);
+        known = vec![section.line(pool)];
+    }
     for _ in 0..1 + section.draws.below(3) {
         let last = known[known.len() - 1].clone();
         known.push(section.unary(&last));
@@ -114,7 +122,7 @@ fn drawn(draws: &mut Draws) -> (Graph, Vec<i64>, DType) {
     known.push(section.pair(&last, &before));
     let ty = format!("{}({})", dtype.name(), vec!["*"; shape.len()].join(", "));
     let text = format!(
-        "graph(%a : {ty}):\n  %r : Tensor, %q : Tensor = prim::FusionGroup_0(%a)\n  return (%r, %q)\nwith prim::FusionGroup_0 = graph(%x : {ty}):\n  %none : None = prim::Constant()\n  %one : int = prim::Constant[value=1]()\n  %no : bool = prim::Constant[value=0]()\n  %yes : bool = prim::Constant[value=1]()\n  %dims : int[] = prim::Constant[value={dims:?}]()\n  %dim : int = prim::Constant[value={}]()\n  {}\n  return ({}, {last})\n",
+        "graph(%a : {ty}):\n  %r : Tensor, %q : Tensor = prim::FusionGroup_0(%a)\n  return (%r, %q)\nwith prim::FusionGroup_0 = graph(%x : {ty}):\n  %none : None = prim::Constant()\n  %one : int = prim::Constant[value=1]()\n  %no : bool = prim::Constant[value=0]()\n  %yes : bool = prim::Constant[value=1]()\n  %dims : int[] = prim::Constant[value={dims:?}]()\n  %dim : int = prim::Constant[value={}]()\n  %three : int[] = prim::Constant[value=[3, 3]]()\n  %two : int[] = prim::Constant[value=[2, 2]]()\n  %pad : int[] = prim::Constant[value=[1, 1]]()\n  {}\n  return ({}, {last})\n",
         single.unwrap_or(0),
         section.lines.join("\n  "),
         known[known.len() - 1]

@@ -170,7 +170,13 @@ fn argument(value: &IValue) -> Argument {
 /// Bytes that a launch has to load and store; each is counted once, however often a broadcast
 /// operand or a row is read.
 pub(crate) fn touched(kernel: &Kernel, geometry: &Geometry) -> usize {
-    (0..kernel.accesses()).map(|access| geometry.elements(access) * kernel.dtype_of(access).size()).sum()
+    let elements = |access: usize| match kernel.loads.get(access).and_then(|load| load.tap.as_ref()) {
+        // The elements under a window are those of its operand, whatever the number of loads.
+        Some(tap) if tap.is_first() => geometry.reaches[kernel.loads[access].operand],
+        Some(_) => 0,
+        None => geometry.elements(access),
+    };
+    (0..kernel.accesses()).map(|access| elements(access) * kernel.dtype_of(access).size()).sum()
 }
 
 /// The number of threads that a launch is worth, up to a maximum.

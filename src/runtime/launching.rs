@@ -57,11 +57,12 @@ struct Kept {
     stream: bool,
     away: Away,
     columns: usize,
+    bounds: Vec<i64>,
 }
 
 impl Kept {
     fn new(arguments: &Arguments<'_>) -> Kept {
-        let &Arguments { shape, kept, strides, data, floats, integers, stream, away, columns, .. } = arguments;
+        let &Arguments { shape, kept, strides, data, floats, integers, stream, away, columns, bounds, .. } = arguments;
         Kept {
             shape: shape.into(),
             kept,
@@ -72,6 +73,7 @@ impl Kept {
             stream,
             away,
             columns,
+            bounds: bounds.into(),
         }
     }
 
@@ -86,6 +88,7 @@ impl Kept {
             stream: self.stream,
             away: self.away,
             columns: self.columns,
+            bounds: &self.bounds,
             part: None,
         }
     }

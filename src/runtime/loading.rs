@@ -29,6 +29,7 @@ struct KernelArgs {
     part: i64,
     parts: i64,
     found: *mut u8,
+    bounds: *const i64,
 }
 
 /// A kernel, see [`crate::codegen::c_units`].
@@ -100,6 +101,8 @@ pub struct Arguments<'a> {
     /// The number of interleaved rows in a tile, at most
     /// `crate::codegen::kernel_plan::Plan::tile`.
     pub columns: usize,
+    /// Where loads are inside of their operands, see `Geometry::bounds`; empty where all are.
+    pub bounds: &'a [i64],
     /// The part of a split reduction.
     pub part: Option<Part>,
 }
@@ -170,7 +173,8 @@ impl Function {
     ///
     /// # Safety
     /// The library must be open. The access patterns that the kernel was written for must be those
-    /// of the innermost strides. For each point of the space, each access must be within memory
+    /// of the innermost strides. For each point of the space, each access must be within memory,
+    /// unless the bounds say that it is outside,
     /// that holds elements of its type, initialised where it is loaded from. Nothing else may read
     /// or write stored memory meanwhile, and no two points may store to the same element, except
     /// for accumulators of column reductions, which are only added to. In a split reduction `found`
@@ -200,10 +204,12 @@ impl Function {
             part,
             parts,
             found: std::ptr::with_exposed_provenance_mut(found),
+            bounds: arguments.bounds.as_ptr(),
         };
         // SAFETY: the function takes a pointer to `jo_args`, which has these fields. It reads
         // `rank` sizes, a row of strides and a pointer for each access, and as many numbers as the
-        // kernel has number operands. The caller guarantees the rest.
+        // kernel has number operands; where loads have guards, a row of bounds for each access. The
+        // caller guarantees the rest.
         unsafe { (self.0)(&args) }
     }
 }
@@ -225,7 +231,7 @@ mod tests {
             ($($name:ident)*) => { [$((stringify!($name), offset_of!(KernelArgs, $name))),*] };
         }
         let own = fields!(
-            shape rank kept begin end data strides floats integers stream ask columns turn part parts found
+            shape rank kept begin end data strides floats integers stream ask columns turn part parts found bounds
         );
         let in_order: Vec<_> = names.iter().enumerate().map(|(i, name)| (*name, 8 * i)).collect();
         assert_eq!(in_order, own);

@@ -148,10 +148,11 @@ impl Prepared {
                     totals: &mut self.totals,
                 };
                 let (shape, strides) = (&geometry.shape[..], &geometry.strides[..]);
+                let bounds = &geometry.bounds[..];
                 let (kept, parts, shares) = (geometry.kept, self.plan.threads.max(1), self.plan.shares);
                 let columns = self.plan.tile.unwrap_or(TUNING.columns);
-                let space =
-                    Space { shape, kept, columns, parts, shares, strides, floats: &floats, integers: &integers };
+                let (floats, integers) = (&floats[..], &integers[..]);
+                let space = Space { shape, kept, columns, parts, shares, strides, bounds, floats, integers };
                 run(nest, &space, &mut memory)?;
                 for totals in &mut self.totals {
                     totals.add_up(&mut self.buffers[totals.tensor]);
@@ -169,6 +170,7 @@ impl Prepared {
             stream: self.plan.streams,
             columns: self.plan.tile.unwrap_or(TUNING.columns),
             away: self.plan.away,
+            bounds: &geometry.bounds,
             part: None,
         };
         if let Some(phases) = compiled.phases {

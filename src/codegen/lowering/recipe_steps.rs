@@ -38,8 +38,12 @@ impl Lowering<'_> {
             let at = schema.formal(name).and_then(|i| self.known_operand(node, i));
             matches!(at, Some(Known::Number { source: Source::Constant(scalar), .. }) if scalar.int() == n)
         };
+        let sizes = schema.formal("output_size").and_then(|i| self.known_operand(node, i));
+        let is_one = matches!(sizes, Some(Known::Numbers(all)) if !all.is_empty() && all.iter().all(|&n| n == 1));
         let holds = |recipe: &&&Recipe| {
-            OPTIONAL.iter().all(|name| given(name) == recipe.given.contains(name)) && recipe.says.iter().all(says)
+            OPTIONAL.iter().all(|name| given(name) == recipe.given.contains(name))
+                && recipe.says.iter().all(says)
+                && (!matches!(recipe.over, Over::Image(_)) || is_one)
         };
         let Some(recipe) = recipes.iter().find(holds) else {
             let why = format!("`{}` has no recipe for these operands", self.section.kind(node));
@@ -57,6 +61,9 @@ impl Lowering<'_> {
         cooking.elements = terms.elements;
         if recipe.is_elementwise() {
             self.kernel.of_space.push(x.source);
+        }
+        if let Over::Image(dims) = recipe.over {
+            self.kernel.images.push((x.source, dims));
         }
         if self.axis_maps.is_column_reduction(self.section.output(node, 0)) && !recipe.is_beside(0) {
             return self.column_reduction(&cooking, terms);

@@ -8,13 +8,14 @@
 use super::state_rules::rule;
 use super::{
     Access, Axis, Bind, Buffer, Combined, Distance, For, Known, Nest, Operand, Origin, Place, Scope, Split, Spread,
-    Stmt, Term, Value, Variable,
+    Stmt, Term, Value, Variable, Watch,
 };
-use crate::codegen::kernel::{Direction, Inner, Input, Kernel, Source, Traversal};
+use crate::codegen::kernel::{Direction, Inner, Input, Kernel, Load, Source, Traversal};
 use crate::codegen::kernel_plan::{Ahead, Grid, MOST_KEPT, Plan, TUNING, Wide, fits_grid};
 use crate::codegen::loop_structure::Aim;
 use crate::codegen::loop_structure::Loops;
 use crate::codegen::monoid::type_of_initial;
+use crate::codegen::window::{Gives, Guard, Tap};
 use crate::tensor::{DType, Kind, Scalar};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,6 +28,7 @@ pub(crate) fn build(kernel: &Kernel, traversal: &Traversal, plan: &Plan) -> Resu
     let mut builder = Builder::new(kernel, traversal, plan);
     if let Some(grid) = plan.grid {
         fits_grid(kernel)?;
+        has_no_guards(kernel, traversal)?;
         builder.rows_on_grid(grid);
         return Ok(builder.nest);
     }
@@ -59,6 +61,7 @@ pub(crate) fn build_wide(
     wide: Wide,
 ) -> Result<Option<(Wide, Nest)>, String> {
     fits_grid(kernel)?;
+    has_no_guards(kernel, traversal)?;
     let grid = plan.grid.ok_or("processors have no threads that take several elements at once")?;
     let mut builder = Builder::new(kernel, traversal, plan);
     let most = MOST_KEPT / (wide.lanes * builder.kept_at_once().max(1));
@@ -82,6 +85,7 @@ pub(crate) fn build_split(
     (split, wide): (Split, Option<Wide>),
 ) -> Result<Nest, String> {
     fits_grid(kernel)?;
+    has_no_guards(kernel, traversal)?;
     let grid = plan.grid.ok_or("processors have split reductions of their own")?;
     let mut builder = Builder::new(kernel, traversal, plan);
     builder.wide = wide;
@@ -89,10 +93,24 @@ pub(crate) fn build_split(
     Ok(builder.nest)
 }
 
+/// Whether threads of blocks can compute where the windows of a kernel are: not in the padding.
+fn has_no_guards(kernel: &Kernel, traversal: &Traversal) -> Result<(), String> {
+    let counts = |load: &Load| load.tap.as_ref().is_some_and(|tap| !tap.gives.reads());
+    match traversal.guards.iter().all(|&guard| guard == Guard::None) && !kernel.loads.iter().any(counts) {
+        true => Ok(()),
+        false => Err("blocks of threads have no windows that reach beyond their operand".to_owned()),
+    }
+}
+
 /// A nest without statements.
 fn bare(loops: &Loops<'_>) -> Nest {
     let (kernel, traversal) = (loops.kernel, loops.traversal);
     let has_rows = traversal.direction != Direction::Points;
+    let watch = |access: usize| move |tap: &Tap| Watch { gives: tap.gives, guard: traversal.guards[access] };
+    let part = |access: usize| {
+        let guard = traversal.guards[access];
+        (guard != Guard::None).then_some(Watch { gives: Gives::Part, guard })
+    };
     let access = |access: usize| {
         let store = access.checked_sub(kernel.loads.len());
         Access {
@@ -102,12 +120,18 @@ fn bare(loops: &Loops<'_>) -> Nest {
             inner: traversal.inner[access],
             is_of_row: has_rows && traversal.invariant[access],
             is_added_to: kernel.is_column_reduction(access),
+            watch: kernel
+                .loads
+                .get(access)
+                .and_then(|load| load.tap.as_ref())
+                .map(watch(access))
+                .or_else(|| part(access)),
             is_wide: false,
             streamed: store.and_then(|store| loops.streamed(store)),
         }
     };
     let value = |name: &str, dtype: DType| Value { name: name.to_owned(), dtype };
-    let loads = kernel.loads.iter().map(|load| value(&load.name, load.dtype));
+    let loads = kernel.loads.iter().map(|load| value(&load.name, load.value_dtype()));
     let steps = kernel.steps.iter().map(|step| value(&step.name, step.out));
     let reductions = kernel.reductions.iter().map(|reduction| value(&reduction.name, reduction.out));
     Nest {
@@ -142,6 +166,8 @@ pub(super) struct Builder<'a> {
     pub(super) wide: Option<Wide>,
     /// The buffers of values that a thread keeps for later phases.
     pub(super) kept: BTreeMap<usize, usize>,
+    /// The access whose part of a tile loops run over.
+    pub(super) within: Option<usize>,
 }
 
 /// Another name of a value, with another first letter.
@@ -185,7 +211,7 @@ impl<'a> Builder<'a> {
         let loops = Loops::new(kernel, traversal, plan);
         let nest = bare(&loops);
         let (rows, names, kept) = Default::default();
-        Builder { kernel, loops, nest, rows, names, together: None, wide: None, kept }
+        Builder { kernel, loops, nest, rows, names, together: None, wide: None, kept, within: None }
     }
 }
 
@@ -276,8 +302,7 @@ impl Builder<'_> {
     fn tiles(&mut self) {
         let mut body: Vec<Stmt> = (0..self.kernel.accesses()).map(|at| Stmt::Open(Place::Access(at))).collect();
         body.extend(self.opened_buffers());
-        let aims: Vec<Aim> = (0..self.kernel.stores.len()).map(Aim::Store).collect();
-        self.elements(0, &aims, self.loops.plan.tile, &mut body);
+        self.results(&mut body);
         if let Ahead::Elements(ahead) = self.loops.plan.phase(0).ahead {
             body.extend(self.prefetched(0..self.kernel.loads.len(), Distance::Elements(ahead)));
         }
@@ -285,9 +310,28 @@ impl Builder<'_> {
         self.nest.body.push(For::over(axis, Bind::Worker, body));
     }
 
+    /// Computes all results of a tile: parts of different sizes one after the other.
+    fn results(&mut self, body: &mut Vec<Stmt>) {
+        let (loads, tile) = (self.kernel.loads.len(), self.loops.plan.tile);
+        let aims: Vec<Aim> = (0..self.kernel.stores.len()).map(Aim::Store).collect();
+        if aims.is_empty() || !self.nest.accesses[loads].has_guard() {
+            return self.elements(0, &aims, tile, body);
+        }
+        for (store, aim) in aims.into_iter().enumerate() {
+            self.within = Some(loads + store);
+            let mut part = Vec::new();
+            self.elements(0, &[aim], tile, &mut part);
+            body.push(Stmt::Scope(part));
+        }
+        self.within = None;
+    }
+
     /// Prefetches those of some loads that are contiguous.
     pub(super) fn prefetched(&self, loads: impl IntoIterator<Item = usize>, ahead: Distance) -> Option<Stmt> {
-        let is_in_a_row = |&access: &usize| self.nest.accesses[access].inner == Inner::Unit;
+        let is_in_a_row = |&access: &usize| {
+            let access = &self.nest.accesses[access];
+            access.inner == Inner::Unit && access.watch.is_none()
+        };
         let accesses: Vec<usize> = loads.into_iter().filter(is_in_a_row).collect();
         (!accesses.is_empty()).then_some(Stmt::Prefetch { accesses, ahead })
     }

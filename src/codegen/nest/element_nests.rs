@@ -2,11 +2,12 @@
 
 use super::build::{Builder, beside, combined, copy, plain, term, zero};
 use super::state_rules::{DOUBLE, DOUBLE_PRODUCT, DOUBLE_SUM, FLOAT_SUM, LONG_PRODUCT, LONG_SUM};
-use super::{Axis, Bind, Combined, Compute, For, Operand, Origin, Place, Scope, Spread, Stmt};
+use super::{Axis, Bind, Combined, Compute, For, Operand, Origin, Place, Scope, Spread, Stmt, Watch};
 use crate::codegen::kernel::{Direction, Inner, Source};
 use crate::codegen::loop_structure::is_reordered;
 use crate::codegen::loop_structure::{Aim, Stages, source_of};
 use crate::codegen::monoid::clause;
+use crate::codegen::window::Gives;
 use crate::ops::recipes::ReduceOp;
 use std::collections::BTreeSet;
 
@@ -58,7 +59,12 @@ impl Builder<'_> {
         let sources = inputs.chain(aims.iter().map(|&aim| source_of(self.kernel, aim)));
         let traversal = self.loops.traversal;
         let is_known = |k: usize| traversal.direction.has_inner_loop() && self.loops.is_of_row(Source::Load(k));
-        let is_same = |k: usize| traversal.inner[k] == Inner::Broadcast && !is_known(k);
+        // What is not read at all points may be no element at others.
+        let is_read = |k: usize| match self.nest.accesses[k].watch {
+            Some(Watch { gives: Gives::Part, .. }) => false,
+            watch => watch.is_none_or(|watch| !watch.guard.is_of_point()),
+        };
+        let is_same = |k: usize| traversal.inner[k] == Inner::Broadcast && is_read(k) && !is_known(k);
         sources.filter_map(|source| if let Source::Load(k) = source { is_same(k).then_some(k) } else { None }).collect()
     }
 
@@ -130,7 +136,8 @@ impl Builder<'_> {
         let is_seldom = self.loops.in_doubles && !self.loops.is_outer();
         let bind = if is_seldom || self.writes_one(&aims) { Bind::Serial } else { Bind::Vector };
         let combined = self.combined(&aims);
-        body.push(Stmt::For(For { axis: Axis::Points, bind, combined, body: inner }));
+        let within = self.within;
+        body.push(Stmt::For(For { axis: Axis::Points, bind, combined, within, body: inner }));
         for k in invariant {
             let sum = plain(Origin::Variable(self.names[&column_name(k)]));
             body.push(Stmt::Accumulate { to: self.kernel.loads.len() + k, term: copy(sum), note: String::new() });
@@ -173,7 +180,8 @@ impl Builder<'_> {
         inner.push(Stmt::Scope(then));
         let bind = if is_single && !in_vectors || self.writes_one(aims) { Bind::Serial } else { Bind::Vector };
         let combined = if in_vectors { vec![Combined { variable, how: "+", is_scan: true }] } else { Vec::new() };
-        body.push(Stmt::For(For { axis: Axis::Points, bind, combined, body: inner }));
+        let within = self.within;
+        body.push(Stmt::For(For { axis: Axis::Points, bind, combined, within, body: inner }));
     }
 
     /// Whether a loop over elements writes one element of a result, as rows of one element have: it

@@ -38,8 +38,8 @@ impl Hash for Nest {
         (direction, floats, integers, slots, threads, lanes, split).hash(state);
         self.accesses.len().hash(state);
         for access in &self.accesses {
-            let Access { name: _, dtype, is_written, inner, is_of_row, is_added_to, is_wide, streamed } = access;
-            (dtype, is_written, inner, is_of_row, is_added_to, is_wide, streamed).hash(state);
+            let Access { name: _, dtype, is_written, inner, is_of_row, is_added_to, watch, is_wide, streamed } = access;
+            (dtype, is_written, inner, is_of_row, is_added_to, watch, is_wide, streamed).hash(state);
         }
         self.values.len().hash(state);
         self.values.iter().for_each(|value| value.dtype.hash(state));
@@ -56,7 +56,7 @@ impl Hash for Stmt {
     fn hash<H: Hasher>(&self, state: &mut H) {
         discriminant(self).hash(state);
         match self {
-            Stmt::For(all) => (all.axis, all.bind, &all.combined).hash(state),
+            Stmt::For(all) => (all.axis, all.bind, &all.combined, all.within).hash(state),
             Stmt::Open(place) => place.hash(state),
             Stmt::Let { value, compute, note: _ } => (value, compute).hash(state),
             Stmt::Store { to, operand, waits, note: _ } => (to, operand, waits).hash(state),

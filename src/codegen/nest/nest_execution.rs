@@ -7,12 +7,14 @@
 //! launch has the shares of a compiled one, since each of them has its own sums of columns.
 
 use super::build::is_real;
-use super::{Axis, Compute, For, Known, Nest, Operand, Origin, Place, Scope, Spread, Stmt, Term};
+use super::{Axis, Compute, For, Known, Nest, Operand, Origin, Place, Scope, Spread, Stmt, Term, Watch};
 use crate::codegen::arithmetic::Number;
 use crate::codegen::c_spelling::{suffix, value_type};
 use crate::codegen::expression::Expr;
+use crate::codegen::geometry::Geometry;
 use crate::codegen::kernel::{Direction, Inner};
 use crate::codegen::mathematics::{call, evaluate};
+use crate::codegen::window::Gives;
 use crate::tensor::{DType, Scalar};
 use std::ops::Range;
 
@@ -43,6 +45,8 @@ pub struct Space<'a> {
     pub shares: usize,
     /// Strides in elements, a row for each access.
     pub strides: &'a [i64],
+    /// Where loads are inside of their operands, a row for each access; empty where all are.
+    pub bounds: &'a [i64],
     /// Floating-point operands of the group.
     pub floats: &'a [f64],
     /// Integer operands.
@@ -241,7 +245,7 @@ impl Machine<'_> {
                 let begin = if rest_of > 1 { begin } else { 0 };
                 self.count_up((begin..end).step_by(at_once as usize), all, |at| &mut at.line)
             }
-            Axis::Points => self.count_up(0..self.at.count, all, |at| &mut at.i),
+            Axis::Points => self.count_up(self.points_of(all.within), all, |at| &mut at.i),
             Axis::Together(lines) => self.count_up(0..lines as i64, all, |at| &mut at.u),
             Axis::Side => self.count_up(0..self.at.side, all, |at| &mut at.r),
             Axis::Shares => self.others(self.space.parts, all),
@@ -265,6 +269,19 @@ impl Machine<'_> {
         }
         *counter(&mut self.at) = 0;
         Ok(())
+    }
+
+    /// The points of a tile that are in the part of an access.
+    fn points_of(&self, within: Option<usize>) -> Range<i64> {
+        let bounds = within.and_then(|access| self.bounds_of(access));
+        let Some([_, ranges @ ..]) = bounds else { return 0..self.at.count };
+        let (coordinates, last) = (self.coordinates(), self.space.shape.len() - 1);
+        let is_in = |(dim, at): (usize, &i64)| (ranges[2 * dim]..ranges[2 * dim + 1]).contains(at);
+        if !coordinates[..last].iter().enumerate().all(is_in) {
+            return 0..0;
+        }
+        let begin = (ranges[2 * last] - self.at.from).max(0);
+        begin..(ranges[2 * last + 1] - self.at.from).min(self.at.count).max(begin)
     }
 
     fn others(&mut self, parts: usize, all: &For) -> Result<(), String> {
@@ -435,7 +452,66 @@ impl Machine<'_> {
             Direction::Outer => (at.first + at.line + at.u) * stride(self.last_dimension()),
             _ => 0,
         };
-        self.places[access] + self.offsets[access] + rows + (at.from + at.c + at.i) * inner
+        let shift = self.bounds_of(access).map_or(0, |bounds| bounds[0] + self.under(access).unwrap_or(0));
+        shift + self.places[access] + self.offsets[access] + rows + (at.from + at.c + at.i) * inner
+    }
+
+    /// An element of an access; of a window, what it is outside of the operand.
+    fn loaded(&self, access: usize) -> Result<Number, String> {
+        let dtype = self.nest.accesses[access].dtype;
+        match self.nest.accesses[access].watch {
+            Some(Watch { gives: Gives::Presence { .. }, .. }) => {
+                Ok(literal(Scalar::Int(i64::from(self.is_inside(access))), dtype))
+            }
+            Some(Watch { gives: Gives::Index, .. }) => {
+                Ok(Number::Long(if self.is_inside(access) { self.position(access) } else { -1 }))
+            }
+            Some(Watch { gives, .. }) if gives != Gives::Part && !self.is_inside(access) => {
+                Ok(literal(gives.outside(dtype), dtype))
+            }
+            _ => widened(self.memory.load(access, self.position(access)), dtype),
+        }
+    }
+
+    /// The row of an access in the bounds, if the launch has any.
+    fn bounds_of(&self, access: usize) -> Option<&[i64]> {
+        let each = Geometry::row_of_bounds(self.space.shape.len());
+        self.space.bounds.get(access * each..(access + 1) * each)
+    }
+
+    /// Whether the point of the loops is inside of the operand of an access.
+    fn is_inside(&self, access: usize) -> bool {
+        let Some([_, ranges @ ..]) = self.bounds_of(access) else { return true };
+        let is_in_range = |(dim, at): (usize, i64)| (ranges[2 * dim]..ranges[2 * dim + 1]).contains(&at);
+        self.coordinates().into_iter().enumerate().all(is_in_range) && self.under(access).is_some()
+    }
+
+    /// The point of the loops in each dimension of the space.
+    fn coordinates(&self) -> Vec<i64> {
+        let (outer, mut row) = (self.space.shape.len() - 1, self.at.item as i64);
+        let mut coordinates = vec![self.at.from + self.at.i];
+        for dim in (0..outer).rev() {
+            coordinates.push(row % self.space.shape[dim]);
+            row /= self.space.shape[dim];
+        }
+        coordinates.reverse();
+        coordinates
+    }
+
+    /// How far an element is from the first one by divided coordinates; none where a remainder is
+    /// too large.
+    fn under(&self, access: usize) -> Option<i64> {
+        let rank = self.space.shape.len();
+        let Some(bounds) = self.bounds_of(access) else { return Some(0) };
+        let mut far = 0;
+        for (at, by) in self.coordinates().into_iter().zip(bounds[1 + 2 * rank..].chunks_exact(4)) {
+            let &[offset, divisor, limit, stride] = by else { return None };
+            if divisor != 0 {
+                let number = at + offset;
+                far += if number % divisor < limit { number / divisor * stride } else { return None };
+            }
+        }
+        Some(far)
     }
 
     fn index(&self, buffer: usize) -> usize {
@@ -515,10 +591,7 @@ impl Machine<'_> {
     fn computed(&self, value: usize, compute: &Compute) -> Result<Number, String> {
         let dtype = self.nest.values[value].dtype;
         let number = match compute {
-            Compute::Load(Place::Access(access)) => {
-                let access = *access;
-                widened(self.memory.load(access, self.position(access)), self.nest.accesses[access].dtype)?
-            }
+            Compute::Load(Place::Access(access)) => self.loaded(*access)?,
             Compute::Load(Place::Buffer(buffer)) => self.buffers[*buffer][self.index(*buffer)],
             Compute::Apply { formula, computed, operands, rounded } => {
                 let number = self.evaluated(&formula.expr, operands, *computed, suffix(*computed))?;

@@ -211,6 +211,7 @@ fn plans_do_not_change_what_is_computed() {
     let strides = [[width as i64, 1]; 4].concat();
     let shape = [rows as i64, width as i64];
     let space = Space {
+        bounds: &[],
         shape: &shape,
         kept: 1,
         columns: 1024,

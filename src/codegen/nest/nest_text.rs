@@ -2,9 +2,11 @@
 
 use super::{
     Axis, Bind, Buffer, Compute, Distance, For, Known, Nest, Operand, Origin, Place, Scope, Split, Spread, Stmt, Term,
+    Watch,
 };
 use crate::codegen::expression::{Expr, Expression};
 use crate::codegen::kernel::Inner;
+use crate::codegen::window::{Gives, Guard};
 use crate::tensor::Scalar;
 use std::fmt::{self, Write};
 
@@ -28,11 +30,34 @@ impl fmt::Display for Nest {
                 Inner::Unit => "contiguous",
                 Inner::Strided => "strided",
             };
-            writeln!(f, "  {} {name}: {ty}, {layout}", if access.is_written { "writes" } else { "reads" })?;
+            let watch = match access.watch {
+                None => "",
+                Some(Watch { gives: Gives::Presence { .. }, .. }) => {
+                    ", nothing but whether it is inside of the operand"
+                }
+                Some(Watch { gives: Gives::Part, .. }) => ", in one part of the result",
+                Some(Watch { gives: Gives::Index, .. }) => ", nothing but the index of the element in its image",
+                Some(Watch { guard: Guard::None, .. }) => ", under a window",
+                Some(Watch { guard: Guard::RowUnder | Guard::PointUnder(..), .. }) => {
+                    ", that of a window over the point"
+                }
+                Some(Watch { guard: Guard::Row, .. }) => ", under a window, outside of the operand in some rows",
+                Some(Watch { guard: Guard::Point, .. }) => ", under a window, outside of the operand at some points",
+            };
+            writeln!(f, "  {} {name}: {ty}, {layout}{watch}", if access.is_written { "writes" } else { "reads" })?;
         }
         let mut out = String::new();
         self.stmts(&mut out, 2, &self.body);
         f.write_str(&out)
+    }
+}
+
+/// A number as people write it.
+fn number(scalar: Scalar) -> String {
+    match scalar {
+        Scalar::Int(n) => n.to_string(),
+        Scalar::Float(x) => format!("{x:?}"),
+        scalar => format!("{}", scalar.real()),
     }
 }
 
@@ -119,7 +144,25 @@ impl Nest {
             let scan = if one.is_scan { "scan " } else { "" };
             format!(", {scan}{} {}", one.how, self.variables[one.variable].name)
         });
-        self.over(all.axis) + bind + &combined.collect::<String>()
+        let within = all.within.map_or(String::new(), |at| format!(" in the part of {}", self.accesses[at].name));
+        self.over(all.axis) + &within + bind + &combined.collect::<String>()
+    }
+
+    /// An element that is read, or what it is outside of an operand.
+    fn loaded(&self, place: Place) -> String {
+        let element = format!("{}{}", self.place(place), self.index(place));
+        let watch = if let Place::Access(access) = place { self.accesses[access].watch } else { None };
+        match (watch, place) {
+            (Some(Watch { gives: Gives::Part, .. }), _) => element,
+            (Some(Watch { gives: Gives::Presence { .. }, .. }), _) => format!("{element} is inside"),
+            (Some(Watch { guard: Guard::None, gives: Gives::Index }), _) => format!("the index of {element}"),
+            (Some(Watch { guard, gives }), Place::Access(access)) if guard != Guard::None => {
+                let outside = gives.outside(self.accesses[access].dtype);
+                let element = if gives == Gives::Index { format!("the index of {element}") } else { element };
+                format!("{element} if inside, else {}", number(outside))
+            }
+            _ => element,
+        }
     }
 
     /// The lines of a statement, with their notes.
@@ -141,7 +184,7 @@ impl Nest {
             Stmt::Open(place) => (format!("open {}", self.place(*place)), ""),
             Stmt::Let { value, compute, note } => {
                 let text = match compute {
-                    Compute::Load(place) => at(*place),
+                    Compute::Load(place) => self.loaded(*place),
                     Compute::Apply { formula, operands, rounded, .. } => {
                         let text = self.formula(formula, operands);
                         rounded.map_or(text.clone(), |dtype| format!("{}({text})", dtype.name()))
@@ -250,9 +293,7 @@ impl Nest {
     fn operand(&self, operand: &Operand) -> String {
         let name = match operand.origin {
             Origin::Value(value) => self.values[value].name.clone(),
-            Origin::Constant(Scalar::Int(n)) => return n.to_string(),
-            Origin::Constant(Scalar::Float(x)) => return format!("{x:?}"),
-            Origin::Constant(scalar) => return format!("{}", scalar.real()),
+            Origin::Constant(scalar) => return number(scalar),
             Origin::Float(k) => format!("float{k}"),
             Origin::Integer(k) => format!("integer{k}"),
             Origin::Variable(variable) => self.variable(variable),

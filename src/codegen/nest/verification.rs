@@ -44,6 +44,7 @@ struct Around {
     axis: Axis,
     bind: Bind,
     combined: Vec<Combined>,
+    within: Option<usize>,
 }
 
 struct Verifier<'n> {
@@ -75,6 +76,9 @@ impl Verifier<'_> {
             },
             Stmt::Open(Place::Access(access)) => {
                 self.known.opened.insert(*access);
+                if self.nest.direction != Direction::Points && self.nest.accesses[*access].has_guard() {
+                    return self.refuse("an access is outside of its operand at some positions of rows");
+                }
                 self.inside_of_tiles("an access is opened")
             }
             Stmt::Open(Place::Buffer(buffer)) => match self.known.made.contains(buffer) {
@@ -162,7 +166,16 @@ impl Verifier<'_> {
         if self.loops.iter().any(is_same) {
             return self.refuse("a loop over the same points is inside of it");
         }
-        self.loops.push(Around { axis: all.axis, bind: all.bind, combined: all.combined.clone() });
+        let Axis::Points = all.axis else { return self.enter_all(all) };
+        if all.within.is_some_and(|at| !self.known.opened.contains(&at)) {
+            return self.refuse("it runs over a part of what is not opened");
+        }
+        self.enter_all(all)
+    }
+
+    fn enter_all(&mut self, all: &For) -> Result<(), String> {
+        let (axis, bind, combined, within) = (all.axis, all.bind, all.combined.clone(), all.within);
+        self.loops.push(Around { axis, bind, combined, within });
         if let Some(one) = all.combined.iter().find(|one| !self.known.set.contains(&one.variable)) {
             return self.refuse(&format!("{} is combined before it has a value", self.variable(one.variable)));
         }
@@ -270,7 +283,8 @@ impl Verifier<'_> {
             Spread::Columns(_) => Some(Axis::Points),
             Spread::Side(_) => Some(Axis::Side),
         };
-        let added = axis.map(|axis| self.loops.push(Around { axis, bind: Bind::Serial, combined: Vec::new() }));
+        let added =
+            axis.map(|axis| self.loops.push(Around { axis, bind: Bind::Serial, combined: Vec::new(), within: None }));
         let read = self.reads(term);
         if added.is_some() {
             self.loops.pop();
@@ -401,6 +415,9 @@ impl Verifier<'_> {
             () if !self.known.opened.contains(&at) => self.refuse(&format!("{name} is written, not opened")),
             () if access.inner == Inner::Broadcast && self.runs_at_once() => {
                 self.refuse(&format!("iterations that run at once write one element of {name}"))
+            }
+            () if access.has_guard() && !self.loops.iter().any(|around| around.within == Some(at)) => {
+                self.refuse(&format!("{name} is written outside of its part"))
             }
             () if !is_first => self.refuse(&format!("{name} is written twice")),
             () => Ok(()),

@@ -134,14 +134,20 @@ fn each_position(spans: &Spans, input: [i64; 3], mut f: impl FnMut(usize, &[usiz
     }
 }
 
-/// The largest element under each position, and its index in the image.
-fn largest<W: Wide + PartialOrd>(x: &Tensor, spans: &Spans, input: [i64; 3]) -> (Vec<W>, Vec<i64>) {
+/// The largest element under each position, and its index in the image. Where dilation leaves all
+/// of a window in the padding, the lowest number, and an index that is outside, as in PyTorch.
+fn largest<W: Wide + PartialOrd>(x: &Tensor, spans: &Spans, input: [i64; 3], lowest: W) -> (Vec<W>, Vec<i64>) {
     let elements = x.read::<W>();
     let size = input.iter().product::<i64>() as usize;
     let (mut values, mut indices) = (Vec::new(), Vec::new());
     for image in elements.chunks_exact(size.max(1)) {
-        each_position(spans, input, |_, under, _| {
-            let mut best = under.first().copied().unwrap_or(0);
+        each_position(spans, input, |position, under, _| {
+            let Some(mut best) = under.first().copied() else {
+                let outside = |(d, h, w): (&Span, &Span, &Span)| (d.first * input[1] + h.first) * input[2] + w.first;
+                values.push(lowest);
+                indices.push(places(spans).nth(position).map_or(0, outside));
+                return;
+            };
             for &i in under {
                 // NaN wins; among several, the last.
                 let nan = image[i].partial_cmp(&image[i]).is_none();
@@ -162,11 +168,12 @@ fn pooled(call: &Call, x: &Tensor, spans: &Spans, n: usize) -> Result<(Tensor, T
     layout::checked(&shape)?;
     let (values, indices) = match x.dtype().is_float() {
         true => {
-            let (values, indices) = largest::<f64>(x, spans, input);
+            let (values, indices) = largest::<f64>(x, spans, input, f64::NEG_INFINITY);
             (like(call, &values, x.dtype(), &shape, x), indices)
         }
         false => {
-            let (values, indices) = largest::<i64>(x, spans, input);
+            let lowest = x.dtype().range().map_or(0, |(lowest, _)| lowest);
+            let (values, indices) = largest::<i64>(x, spans, input, lowest);
             (like(call, &values, x.dtype(), &shape, x), indices)
         }
     };
@@ -197,7 +204,8 @@ fn max_values(call: &Call, n: usize) -> Answer {
     let (spans, input) = (spans(&geometry(call, &x, n)?), image_size(&x, n));
     let shape = resized(&x, spans[3 - n..].iter().map(|spans| spans.len() as i64), n);
     layout::checked(&shape)?;
-    let elements = &all[whole.offset()..][..whole.numel()];
+    // A view without elements may begin after the end of its memory.
+    let elements = all.get(whole.offset()..whole.offset() + whole.numel()).unwrap_or_default();
     let mut values = Vec::with_capacity(layout::numel(&shape));
     for image in elements.chunks_exact(volume_of(&x, n).max(1)) {
         largest_singles(image, &spans, input, &mut values);
@@ -214,10 +222,9 @@ fn larger(best: f32, x: f32) -> f32 {
 /// positions, then along the line.
 fn largest_singles(image: &[f32], spans: &Spans, input: [i64; 3], values: &mut Vec<f32>) {
     let width = input[2] as usize;
-    let mut line = vec![image[0]; width];
+    let mut line = vec![f32::NEG_INFINITY; width];
     for (d, h) in spans[0].iter().flat_map(|d| spans[1].iter().map(move |h| (d, h))) {
-        // A window that is in the padding entirely has the first element.
-        line.fill(image[0]);
+        line.fill(f32::NEG_INFINITY);
         let lines = d.elements().flat_map(|z| h.elements().map(move |y| (z * input[1] as usize + y) * width));
         for (i, from) in lines.enumerate() {
             let other = &image[from..from + width];
@@ -228,7 +235,7 @@ fn largest_singles(image: &[f32], spans: &Spans, input: [i64; 3], values: &mut V
         }
         for w in &spans[2] {
             let under = w.elements().map(|x| line[x]);
-            values.push(under.reduce(larger).unwrap_or(image[0]));
+            values.push(under.reduce(larger).unwrap_or(f32::NEG_INFINITY));
         }
     }
 }

@@ -132,6 +132,7 @@ pub(super) const ROWS: &[Row] = &[
             // For 16-bit floats eager mode rounds the quotient first, unless the divisor is a
             // number.
             floats(Promoted(2), "trunc(a / b)").when(&[Says(2, "trunc"), Since(1, 8), OfFloats, OfOneType(2), Wide]),
+            floats(Promoted(2), "trunc(a / b)").factors(1).when(&[Says(2, "trunc"), Since(1, 8), OfFloats, IsNumber(1)]),
             integers(Promoted(2), "quotient(a, b)").when(&[Says(2, "trunc"), Since(1, 8), Divides(1)]),
         ])),
         fusion: Has(&[

@@ -154,7 +154,11 @@ fn fusion(row: &Row, schemas: &[&Schema], say: &mut dyn FnMut(&str, String)) {
                 say("fusion", format!("there is no overload `{overload}`"));
             }
         }
-        let computed = if fused.reduces { !row.recipes().is_empty() } else { !row.formulas().is_empty() };
+        let computed = match (fused.reduces, fused.slides) {
+            (true, _) => !row.recipes().is_empty(),
+            (_, true) => row.window().is_some(),
+            _ => !row.formulas().is_empty(),
+        };
         if fused.untaken.is_none() && !computed && row.kind != RANDOM {
             say("computation", "a fuser level takes it, and there is neither formula nor recipe".to_owned());
         }
@@ -165,6 +169,10 @@ fn fusion(row: &Row, schemas: &[&Schema], say: &mut dyn FnMut(&str, String)) {
     }
     if !row.formulas().is_empty() && !named(false) {
         say("fusion", "it has a formula, and nothing says which fuser level takes it, or why none".to_owned());
+    }
+    let slides = row.fusion.known().unwrap_or_default().iter().any(|fused| fused.slides);
+    if row.window().is_some() && !slides {
+        say("fusion", "it has a window, and no fuser level takes it".to_owned());
     }
     if let Has(Computation::Formulas([]) | Computation::Recipes([])) = row.computation {
         say("computation", "there is neither formula nor recipe".to_owned());

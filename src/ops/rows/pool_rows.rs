@@ -2,23 +2,27 @@
 
 use super::Row;
 use super::vocabulary::*;
+use crate::ops::recipes::of_images;
 
 /// No kernel computes them.
-const OUTSIDE: &str = "kernels of groups compute no windows: the interpreter runs it";
+const OUTSIDE: &str = "kernels of groups compute no such windows: the interpreter runs it";
+
+/// Their own generator draws them.
+const DRAWN: &str = "random groups draw pools by a generator of their own";
 
 /// The rows.
 pub(super) const ROWS: &[Row] = &[
     Row {
         kind: "aten::_adaptive_avg_pool2d",
         shape: Has(&[sized(S::Resized, E::Same)]),
-        computation: No(OUTSIDE),
-        fusion: No(OUTSIDE),
+        computation: Has(Recipes(&[of_images(2)])),
+        fusion: Has(&[fused(PLAIN).reduces()]),
         gradient: No(NO_FORMULA),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
         python: Has(TORCH),
-        operands: Has(GENERATED),
+        operands: Has(GENERATED.undrawn(DRAWN)),
     },
     Row {
         kind: "aten::_adaptive_avg_pool2d_backward",
@@ -65,26 +69,26 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         kind: "aten::adaptive_avg_pool1d",
         shape: Has(&[sized(S::Resized, E::Same).reported_as(RANK)]),
-        computation: No(OUTSIDE),
-        fusion: No(OUTSIDE),
+        computation: Has(Recipes(&[of_images(1)])),
+        fusion: Has(&[fused(PLAIN).reduces()]),
         gradient: Has(&[("1.3 2", "grad self = squeeze(AD_adaptive_avg_pool2d_backward(unsqueeze(g, 2), unsqueeze(self, 2), [1, output_size[0]]), 2)")]),
         guard: Has(kept().recorded(PLAIN)),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
         python: Has(TORCH),
-        operands: Has(GENERATED),
+        operands: Has(GENERATED.undrawn(DRAWN)),
     },
     Row {
         kind: "aten::adaptive_avg_pool2d",
         shape: Has(&[sized(S::Resized, E::Same).reported_as(RANK)]),
-        computation: No(OUTSIDE),
-        fusion: No(OUTSIDE),
+        computation: Has(Recipes(&[of_images(2)])),
+        fusion: Has(&[fused(PLAIN).reduces()]),
         gradient: Has(&[("1.3 2", "grad self = AD_adaptive_avg_pool2d_backward(g, self, output_size)")]),
         guard: Has(kept().recorded(PLAIN)),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
         python: Has(FUNCTIONAL),
-        operands: Has(GENERATED.shaped(&["quint8:1x2x4x4 ints:[1,1]"]).hinted(&[of("self").rank(4)])),
+        operands: Has(GENERATED.undrawn(DRAWN).shaped(&["quint8:1x2x4x4 ints:[1,1]"]).hinted(&[of("self").rank(4)])),
     },
     Row {
         kind: "aten::adaptive_avg_pool3d",
@@ -179,8 +183,8 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         kind: "aten::avg_pool1d",
         shape: Has(&[sized(S::Pooled, E::Same).reported_as(RANK)]),
-        computation: No(OUTSIDE),
-        fusion: No(OUTSIDE),
+        computation: Has(Windows(over(1, Pooled::Mean))),
+        fusion: Has(&[fused(PLAIN).slides()]),
         gradient: Has(&[("+1.3 +2", "
                 step = if len(stride) == 0 { -> kernel_size[0] } else { -> stride[0] }
                 flat = avg_pool2d_backward(unsqueeze(g, -2), unsqueeze(self, -2), [1, kernel_size[0]], [1, step], [0, padding[0]], ceil_mode, count_include_pad, None)
@@ -190,7 +194,7 @@ pub(super) const ROWS: &[Row] = &[
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
         python: Has(TORCH),
-        operands: Has(GENERATED.called(&[
+        operands: Has(GENERATED.undrawn(DRAWN).called(&[
             "2x3x6 ints:[2] ints:[] ints:[0] no yes",
             "2x3x7 ints:[3] ints:[2] ints:[1] yes no",
         ])),
@@ -198,26 +202,26 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         kind: "aten::avg_pool2d",
         shape: Has(&[sized(S::Pooled, E::Same).reported_as(RANK)]),
-        computation: No(OUTSIDE),
-        fusion: No(OUTSIDE),
+        computation: Has(Windows(over(2, Pooled::Mean))),
+        fusion: Has(&[fused(PLAIN).slides()]),
         gradient: Has(&[("1.3 2", "grad self = avg_pool2d_backward(g, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)")]),
         guard: Has(redundant(but_for(&[])).recorded(PLAIN)),
         accuracy: Has(sums()),
         semantics: No(AS_DECLARED),
         python: Has(TORCH),
-        operands: Has(GENERATED.hinted(&[of("self").rank(4)]).forwarding(true, false)),
+        operands: Has(GENERATED.undrawn(DRAWN).hinted(&[of("self").rank(4)]).forwarding(true, false)),
     },
     Row {
         kind: "aten::avg_pool2d_backward",
         shape: Has(&[sized(S::Of("self"), E::Of("self"))]),
-        computation: No(OUTSIDE),
-        fusion: No(OUTSIDE),
+        computation: Has(Windows(over(2, Pooled::GradientOfMean))),
+        fusion: Has(&[fused(PLAIN).slides()]),
         gradient: Has(&[("+1.3 +2", "grad grad_output = avg_pool2d(g, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)")]),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
         python: No(UNNAMED),
-        operands: Has(GENERATED.called(&[
+        operands: Has(GENERATED.undrawn(DRAWN).called(&[
             "2x3x2x2 2x3x4x4 ints:[2,2] ints:[2,2] ints:[0,0] no yes none",
             "1x1x2x3 1x1x4x5 ints:[3,2] ints:[2,2] ints:[1,1] no no none",
         ])),
@@ -275,8 +279,8 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         kind: "aten::max_pool1d",
         shape: Has(&[sized(S::Pooled, E::Same).reported_as(RANK)]),
-        computation: No(OUTSIDE),
-        fusion: No(OUTSIDE),
+        computation: Has(Windows(over(1, Pooled::Largest))),
+        fusion: Has(&[fused(PLAIN).slides()]),
         gradient: Has(&[("+1.3 +2", "
                 out, places = max_pool1d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode)
                 grad self = scatter_add(zeros_like(self), -1, places, g)
@@ -285,7 +289,7 @@ pub(super) const ROWS: &[Row] = &[
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
         python: Has(FUNCTIONAL),
-        operands: Has(GENERATED.called(&[
+        operands: Has(GENERATED.undrawn(DRAWN).called(&[
             "2x3x6 ints:[2] ints:[2] ints:[0] ints:[1] no",
             "3x6 ints:[3] ints:[] ints:[1] ints:[1] yes",
         ])),
@@ -293,20 +297,20 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         kind: "aten::max_pool1d_with_indices",
         shape: Has(&[sized(S::Pooled, E::WithIndex)]),
-        computation: No(OUTSIDE),
-        fusion: No(OUTSIDE),
+        computation: Has(Windows(over(1, Pooled::LargestAndIndex))),
+        fusion: Has(&[fused(PLAIN).slides()]),
         gradient: Has(&[("+1.3 +2", "grad self = scatter_add(zeros_like(self), -1, result1, g0)")]),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
         python: Has(FUNCTIONAL),
-        operands: Has(GENERATED.called(&["2x3x6 ints:[2] ints:[2] ints:[0] ints:[1] no"])),
+        operands: Has(GENERATED.undrawn(DRAWN).called(&["2x3x6 ints:[2] ints:[2] ints:[0] ints:[1] no"])),
     },
     Row {
         kind: "aten::max_pool2d",
         shape: Has(&[sized(S::Pooled, E::Same).reported_as(RANK)]),
-        computation: No(OUTSIDE),
-        fusion: No(OUTSIDE),
+        computation: Has(Windows(over(2, Pooled::Largest))),
+        fusion: Has(&[fused(PLAIN).slides()]),
         gradient: Has(&[("1.3 2", "
                 result, indices := max_pool2d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode)
                 grad self = max_pool2d_with_indices_backward(g, self, kernel_size, stride, padding, dilation, ceil_mode, indices)
@@ -315,31 +319,31 @@ pub(super) const ROWS: &[Row] = &[
         accuracy: Has(exact()),
         semantics: No(AS_DECLARED),
         python: Has(FUNCTIONAL),
-        operands: Has(GENERATED.shaped(&["quint8:1x2x4x4 ints:[2,2] ints:[] ints:[0,0] ints:[1,1] no"]).hinted(&[of("self").rank(4)]).forwarding(true, false)),
+        operands: Has(GENERATED.undrawn(DRAWN).shaped(&["quint8:1x2x4x4 ints:[2,2] ints:[] ints:[0,0] ints:[1,1] no"]).hinted(&[of("self").rank(4)]).forwarding(true, false)),
     },
     Row {
         kind: "aten::max_pool2d_with_indices",
         shape: Has(&[sized(S::Pooled, E::WithIndex)]),
-        computation: No(OUTSIDE),
-        fusion: No(OUTSIDE),
+        computation: Has(Windows(over(2, Pooled::LargestAndIndex))),
+        fusion: Has(&[fused(PLAIN).slides()]),
         gradient: Has(&[("1.3 2", "grad self = max_pool2d_with_indices_backward(g0, self, kernel_size, stride, padding, dilation, ceil_mode, result1)")]),
         guard: Has(kept().recorded(PLAIN)),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
         python: Has(FUNCTIONAL),
-        operands: Has(GENERATED),
+        operands: Has(GENERATED.undrawn(DRAWN)),
     },
     Row {
         kind: "aten::max_pool2d_with_indices_backward",
         shape: Has(&[sized(S::Of("self"), E::Of("self"))]),
-        computation: No(OUTSIDE),
-        fusion: No(OUTSIDE),
+        computation: Has(Windows(over(2, Pooled::GradientOfLargest))),
+        fusion: Has(&[fused(PLAIN).slides()]),
         gradient: Has(&[("+1.3 +2", "grad grad_output = reshape(gather(flatten(g, -2, -1), -1, flatten(indices, -2, -1)), size(indices))")]),
         guard: No(STAYS),
         accuracy: Has(units(2.0)),
         semantics: No(AS_DECLARED),
         python: No(UNNAMED),
-        operands: Has(GENERATED.called(&[
+        operands: Has(GENERATED.undrawn(DRAWN).called(&[
             "2x3x2x2 2x3x4x4 ints:[2,2] ints:[2,2] ints:[0,0] ints:[1,1] no long:2x3x2x2",
         ])),
     },

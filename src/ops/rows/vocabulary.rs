@@ -1,6 +1,6 @@
 //! The words that rows are written in.
 
-pub(super) use super::Computation::{Both, Formulas, Recipes};
+pub(super) use super::Computation::{Both, Formulas, Recipes, Windows};
 pub(super) use super::Fact::{Has, No};
 use super::{Accuracy, AsResult, Error, OperandHint, Operands, Rank};
 pub(super) use crate::ops::formulas::Typing::{
@@ -15,6 +15,7 @@ pub(super) use crate::ops::rules::Nondeterminism::{Deterministic, Undefined};
 pub(super) use crate::ops::rules::{AliasRule as A, Basis, DECLARED, Resizes, Structure};
 pub(super) use crate::ops::shape_rules::{Element as E, FRESH, ONLY_SIZES, RANK, RANKS, RUN, SIZES, Shape as S, sized};
 pub(super) use crate::ops::touches::Touch;
+pub(super) use crate::ops::window_rules::{Pooled, over};
 use crate::tensor::DType;
 
 /// Overloads without a name.

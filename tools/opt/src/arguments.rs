@@ -271,6 +271,10 @@ pub(crate) struct OutputArgs {
     #[arg(long, value_name = "FORM", default_value = "ir", require_equals = true)]
     #[arg(value_parser = PossibleValuesParser::new(["ir", "python", "code", "dot", "c", "nest", "plan", "cuda", "cuda-nest", "cuda-plan", "ptx", "fusion-candidates", "types"]))]
     pub(crate) emit: String,
+    /// The plans of kernels, as `--emit=plan` prints them, for `--emit=nest`, `plan` and `c`; an
+    /// illegal one is refused
+    #[arg(long, value_name = "FILE")]
+    pub(crate) plan: Option<PathBuf>,
     /// Annotate each node that writes to memory with a comment: what it writes, and which values
     /// observe it. The comments do not affect parsing
     #[arg(long, conflicts_with_all = ["canonical", "print_alias"])]

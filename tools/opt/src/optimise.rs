@@ -5,6 +5,7 @@ use crate::exit::refuse;
 use crate::reproducers::{self, Reproducer};
 use crate::{World, batch, caching, cmd_validate, exit};
 use jitopt_core::analysis::{AliasDb, mutations};
+use jitopt_core::codegen::kernel_plan::PlanFile;
 use jitopt_core::codegen::{target, whole_graph};
 use jitopt_core::interpreter::Release;
 use jitopt_core::interpreter::profile::Profile;
@@ -44,6 +45,8 @@ pub(crate) struct Plan {
     specialization: Specialization,
     /// The observed types of the graph.
     profile: Option<Profile>,
+    /// How kernels are scheduled.
+    schedules: Option<PlanFile>,
     log: log::Spec,
     caching: Option<Caching>,
     before: Vec<&'static str>,
@@ -170,6 +173,7 @@ impl Plan {
             callees,
             specialization,
             profile: profile(cli, &pipeline, world)?,
+            schedules: schedules(cli, world)?,
             log,
             pipeline,
             pipeline_text,
@@ -208,6 +212,17 @@ fn gate_options(args: &PipelineArgs) -> GateOptions {
 fn specialization(args: &InputArgs, world: &mut World<'_>) -> Result<Specialization, Error> {
     let detail = if args.specialize == "sizes" { Detail::Sizes } else { Detail::Rank };
     Specialization::read(args.args.as_deref(), &args.shape, detail, &world.workspace())
+}
+
+/// The plans of `--plan`.
+fn schedules(cli: &Cli, world: &World<'_>) -> Result<Option<PlanFile>, Error> {
+    let Some(path) = &cli.output.plan else { return Ok(None) };
+    if !["c", "nest", "plan"].contains(&cli.output.emit.as_str()) {
+        return refuse("--plan: it says how kernels are scheduled; add --emit=nest, or `run --backend=cpu`");
+    }
+    let text = std::fs::read_to_string(world.path(path))
+        .or_else(|error| refuse(format_args!("--plan: cannot read `{}`: {error}", path.display())))?;
+    PlanFile::parse(&text).map(Some).or_else(|why| refuse(format_args!("--plan: {}: {why}", path.display())))
 }
 
 /// The profile of `--profile`, if a pass reads it.
@@ -434,7 +449,11 @@ fn one_graph(cli: &Cli, plan: &Plan, file: (&str, &[u8]), mut graph: Graph, outc
         "types" => type_origins(&graph).into_bytes(),
         "fusion-candidates" => format!("{:#}\n", fuser::candidates(&graph)).into_bytes(),
         form @ ("c" | "nest" | "plan" | "cuda" | "cuda-nest" | "cuda-plan") => {
-            of_kernels(name, &graph, form, outcome).into_bytes()
+            let text = of_kernels(name, &graph, (form, plan.schedules.as_ref()), outcome);
+            match text {
+                Some(text) => text.into_bytes(),
+                None => return,
+            }
         }
         "ptx" => match ptx(name, &graph, plan, outcome) {
             Some(text) => text.into_bytes(),
@@ -453,21 +472,31 @@ fn one_graph(cli: &Cli, plan: &Plan, file: (&str, &[u8]), mut graph: Graph, outc
     outcome.stdout.extend(printed);
 }
 
-/// A text about the kernels of a graph; warns of groups without a kernel.
-fn of_kernels(name: &str, graph: &Graph, form: &str, outcome: &mut Outcome) -> String {
-    let unit = target::form(form).map(|form| whole_graph::text(graph, None, form)).unwrap_or_default();
+/// A text about the kernels of a graph, under the plans of a file if there is one; `None` if it has
+/// an illegal one. Warns of groups without a kernel.
+fn of_kernels(
+    name: &str,
+    graph: &Graph,
+    (form, plans): (&str, Option<&PlanFile>),
+    outcome: &mut Outcome,
+) -> Option<String> {
+    let unit = target::form(form).map(|form| whole_graph::text(graph, None, form, plans)).unwrap_or_default();
+    if let Some(why) = unit.wrong.first() {
+        outcome.fail(exit::USAGE, &format!("error: --plan: {why}"));
+        return None;
+    }
     for (group, why) in &unit.refused {
         outcome.say(&format!("warning: {name}: {group} has no kernel: {why}"));
     }
     if unit.groups == 0 {
         outcome.say(&format!("warning: {name}: there are no fusion groups, so there are no kernels"));
     }
-    unit.text
+    Some(unit.text)
 }
 
 /// The PTX of the kernels of a graph; `None` if there is none.
 fn ptx(name: &str, graph: &Graph, plan: &Plan, outcome: &mut Outcome) -> Option<String> {
-    let text = of_kernels(name, graph, "cuda", outcome);
+    let text = of_kernels(name, graph, ("cuda", None), outcome)?;
     let made = ptx_of_text(&text, plan.ptx_compilers[0].as_deref(), plan.ptx_compilers[1].as_deref());
     made.map_err(|why| outcome.fail(exit::NO, &format!("error: {name}: --emit=ptx: {why}"))).ok()
 }

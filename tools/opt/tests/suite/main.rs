@@ -30,6 +30,7 @@ mod ptx_groups;
 mod random_deoptimisation;
 mod random_graphs;
 mod random_groups;
+mod random_pools;
 mod random_sums;
 mod random_traces;
 mod recorded_code;

@@ -48,6 +48,7 @@
 #![allow(clippy::print_stdout, reason = "figures are for those who ask with --nocapture")]
 
 use crate::support::dice;
+use crate::support::drawn_pools::{POOLS, pools};
 use crate::support::nest_runs::{executor, same_bits};
 use crate::support::parallel;
 use crate::support::strided_tensors::{numbers, tensor};
@@ -686,9 +687,14 @@ struct Checked {
     reasons: Vec<String>,
 }
 
+fn pool(seed: u64) -> Group {
+    let (text, inputs, reduces) = pools(seed);
+    Group { text, inputs, era: if seed.is_multiple_of(5) { Era::V1_3 } else { Era::V2 }, reduces }
+}
+
 /// The group of a seed.
 pub(crate) fn parsed(&seed: &u64) -> (u64, Graph, Group) {
-    let group = group(seed);
+    let group = if seed < POOLS { group(seed) } else { pool(seed) };
     let parsed = parse(group.text.as_bytes(), ParseOptions::of(Release::of(group.era)));
     (seed, parsed.expect("random groups are graphs").graph, group)
 }
@@ -849,6 +855,13 @@ fn random_groups() {
     let asked_for = std::env::var("JITOPT_GROUPS").unwrap_or("900".to_owned());
     let (from, to) = asked_for.split_once('-').unwrap_or(("0", &asked_for));
     let seeds: Vec<u64> = (from.parse().expect("a seed")..to.parse().expect("a number")).collect();
+    let (reduced, divided) = run_all(&seeds);
+    assert!(reduced * 10 > seeds.len() as u64, "hardly a nest with reductions is executed: {reduced}");
+    assert!(divided * 100 > seeds.len() as u64, "hardly a group is divided");
+}
+
+/// Checks groups, and prints how many ran. Returns how many reduced, and how many were divided.
+pub(crate) fn run_all(seeds: &[u64]) -> (u64, u64) {
     let everywhere = std::env::var("JITOPT_GROUPS_VECTORS").is_ok();
     let units: Vec<&[u64]> = seeds.chunks(TOGETHER).collect();
     let checked = parallel::each(&units, |seeds| {
@@ -882,6 +895,5 @@ fn random_groups() {
     assert!(wrong.is_empty(), "{} groups of {} are wrong\n{}", wrong.len(), seeds.len(), shown.join("\n"));
     assert!(launched * 2 > seeds.len() as u64, "hardly a group runs as a kernel\n{reported}");
     assert!(nests * 10 > seeds.len() as u64, "hardly a nest is executed: {nests}");
-    assert!(reduced * 10 > seeds.len() as u64, "hardly a nest with reductions is executed: {reduced}");
-    assert!(divided * 100 > seeds.len() as u64, "hardly a group is divided");
+    (reduced, divided)
 }

@@ -4,6 +4,7 @@ pub mod cases;
 pub mod command_line;
 pub mod dice;
 pub mod drawn_operands;
+pub mod drawn_pools;
 pub mod each_pass;
 pub mod gradient_operands;
 pub mod nest_runs;
