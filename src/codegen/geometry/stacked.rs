@@ -82,7 +82,8 @@ impl Stacked {
         let all = loads.chain((0..self.parts.len()).map(of_store));
         let watched = |(access, part): (usize, usize)| {
             let ((begin, size), dim) = (self.parts[part], self.dim);
-            let shift = if access < self.loads { -begin * accesses[access].strides[dim] } else { 0 };
+            // A part without elements has no memory to be counted back from.
+            let shift = if access < self.loads && size > 0 { -begin * accesses[access].strides[dim] } else { 0 };
             let placed = Placed {
                 shape: self.whole.0.clone(),
                 shift,
