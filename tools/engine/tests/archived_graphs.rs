@@ -11,7 +11,7 @@ use jitopt_core::interpreter::description::describe;
 use jitopt_core::interpreter::files::Tensors;
 use jitopt_core::ir::Graph;
 use jitopt_core::report::changes::compare;
-use jitopt_core::text::{ParseOptions, parse};
+use jitopt_core::text::{ParseOptions, PrintOptions, parse, print};
 use jitopt_core::types::release::Release;
 use jitopt_engine::archives::{self, Wanted};
 use jitopt_engine::{Checks, Program, Run, RunOptions, Semantics, Workspace, stack};
@@ -128,13 +128,22 @@ fn one(release: Release, file: &Path, described: &str, tally: &mut Tally) {
 
 fn recorded(file: &Path, extension: &str, release: Release) -> Option<Graph> {
     let text = fs::read(file.with_extension(extension)).ok()?;
-    // Warnings are numbered by all that the process compiled before.
-    let text = without_numbers_of_warnings(&String::from_utf8_lossy(&text));
-    parse(text.as_bytes(), ParseOptions { release: Some(release) }).ok().map(|parsed| parsed.graph)
+    plain(&String::from_utf8_lossy(&text), release)
 }
 
+/// Whether a graph is the recorded one, up to names.
 fn same(graph: &Graph, other: &Graph) -> bool {
-    compare(graph, other, false).is_empty()
+    let text = print(graph, PrintOptions::default());
+    plain(&String::from_utf8_lossy(&text), graph.release())
+        .is_some_and(|graph| compare(&graph, other, false).is_empty())
+}
+
+/// The graph of a text without what depends on the process that printed it: warnings are numbered
+/// by all that was compiled before, objects are shown by their addresses.
+fn plain(text: &str, release: Release) -> Option<Graph> {
+    let text = without_numbers(text, "warn_id=", |c| c.is_ascii_digit());
+    let text = without_numbers(&text, "object(0x", |c| c.is_ascii_hexdigit());
+    parse(text.as_bytes(), ParseOptions { release: Some(release) }).ok().map(|parsed| parsed.graph)
 }
 
 /// Runs an archive on its recorded inputs.
@@ -165,8 +174,8 @@ fn run(file: &Path, expected: &Path, release: Release) -> Result<(), String> {
 }
 
 /// `warn_id=7` as `warn_id=0`.
-fn without_numbers_of_warnings(text: &str) -> String {
-    let mut parts = text.split("warn_id=");
+fn without_numbers(text: &str, mark: &str, is_digit: fn(char) -> bool) -> String {
+    let mut parts = text.split(mark);
     let first = parts.next().unwrap_or_default().to_owned();
-    parts.fold(first, |text, part| text + "warn_id=0" + part.trim_start_matches(|c: char| c.is_ascii_digit()))
+    parts.fold(first, |text, part| text + mark + "0" + part.trim_start_matches(is_digit))
 }
