@@ -101,7 +101,9 @@ fn builtin(name: &str, operands: &[Number]) -> Option<Number> {
         "__builtin_constant_p" => Number::Int(0),
         "jo_none" => Number::Unsigned(0),
         "jo_sin_of" => sine(a.real(), b.bits() as u32).map(Number::Double)?,
-        "jo_first" | "jo_next" | "jo_stream" | "jo_fence" | "jo_two_over_pi" | "jo_reduced" => Number::Int(0),
+        // Nests have statements for these.
+        "jo_first" | "jo_next" | "jo_inside" | "jo_under" | "jo_stream" | "jo_fence" => Number::Int(0),
+        "jo_two_over_pi" | "jo_reduced" => Number::Int(0),
         _ => return None,
     })
 }

@@ -47,8 +47,9 @@ impl Philox {
         (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()
     }
 
-    /// `n` numbers as [`Philox::normal`] draws them one after the other. The first numbers of recent
-    /// streams are kept: a search for inputs draws the same ones in each of hundreds of runs.
+    /// `n` numbers as [`Philox::normal`] draws them one after the other. The first numbers of
+    /// recent streams are kept: a search for inputs draws the same ones in each of hundreds of
+    /// runs.
     pub(crate) fn normals(&mut self, n: usize) -> Vec<f64> {
         if self.used != 4 || self.counter[0] != 0 || n > MOST_KEPT {
             return (0..n).map(|_| self.normal()).collect();
