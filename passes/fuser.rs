@@ -21,8 +21,8 @@
 //! 2. A chunk between the two moves before the producer, see `fuser/chunks.rs`.
 //! 3. `aten::cat` of values that groups compute joins them, see `fuser/concats.rs`.
 //! 4. With `{level=2}` reductions go into groups too, see `fuser/spaces.rs`, sums of gradients
-//!    among them, see `fuser/gradient_sums.rs`, pools, see `fuser/pools.rs`, and each fusible node that is left becomes a
-//!    single-node group.
+//!    among them, see `fuser/gradient_sums.rs`, and pools, see `fuser/pools.rs`. Each fusible node
+//!    that is left becomes a single-node group.
 //! 5. Groups are cleaned up inside, chunks that only one group reads are pulled into it, and
 //!    outputs whose only use is their size are replaced by a computation of the size, see
 //!    `fuser/group_sizes.rs`.
@@ -66,6 +66,7 @@ use plans::Plan;
 pub use plans::candidates;
 use refusals::Refusal;
 use rustc_hash::FxHashMap;
+use spaces::Contents;
 pub use tally::{Tally, int_operands};
 
 /// The registry entry.
@@ -169,8 +170,8 @@ struct Fuser {
     strict: bool,
     /// The row of each node that was checked, or the reason for refusing it.
     rows: FxHashMap<Node, Result<Option<&'static FusionRow>, Refusal>>,
-    /// Whether nodes and groups contain reductions, for level 2.
-    reducing: FxHashMap<Node, bool>,
+    /// What nodes and groups contain, for level 2.
+    contents: FxHashMap<Node, Contents>,
     /// The number of nodes that may still be walked over.
     patience: usize,
     /// The fusion plan, if one is given.
@@ -184,7 +185,7 @@ impl Fuser {
             level,
             strict,
             rows: FxHashMap::default(),
-            reducing: FxHashMap::default(),
+            contents: FxHashMap::default(),
             patience: PATIENCE * graph.num_shown_nodes() + SMALL_PATIENCE * SMALL_PATIENCE,
             plan: None,
         }
@@ -357,7 +358,7 @@ impl Fuser {
             return None;
         }
         let planned = self.plan.as_ref().and_then(|plan| plan.group(graph, consumer));
-        let is_reducing = self.level > 1 && (self.reduces(graph, consumer) || self.reduces(graph, producer));
+        let contents = self.contents_of_both(graph, consumer, producer);
         let group = cx.rewrite(graph, "producers-fused", producer, |graph| {
             graph_update!("Fusing %{} into the node of %{}", graph.name(value), first_name(graph, consumer));
             self.groups.db.move_before_topologically(graph, producer, consumer);
@@ -369,7 +370,7 @@ impl Fuser {
             }
             group
         })?;
-        self.reducing.insert(group, is_reducing);
+        self.contents.insert(group, contents);
         self.grow(group, planned);
         Some(group)
     }

@@ -48,7 +48,7 @@ fn reads_under_window(graph: &Graph, node: Node, value: Value) -> bool {
 impl Fuser {
     /// Why a producer cannot be fused with a consumer, if one of them has a window.
     pub(super) fn refuses_windows(&mut self, graph: &Graph, consumer: Node, producer: Node) -> Option<Refusal> {
-        if self.level < 2 || !has_window(graph, consumer) && !has_window(graph, producer) {
+        if self.level < 2 || !self.slides(graph, consumer) && !self.slides(graph, producer) {
             return None;
         }
         let is_under = |value: Value| reads_under_window(graph, consumer, value);

@@ -15,6 +15,7 @@
 //! incompatible shapes runs node by node.
 
 use super::Fuser;
+use super::pools::has_window;
 use super::refusals::Refusal;
 use jitopt_core::analysis::axis_maps::{AxisMaps, Place};
 use jitopt_core::analysis::reduced_dims::{
@@ -31,6 +32,13 @@ use std::cmp::Ordering;
 
 /// The maximum number of nodes in a group with reductions: each pair visits all of them.
 const MOST_NODES: usize = 256;
+
+/// What a node is, or something in a group.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Contents {
+    reductions: bool,
+    windows: bool,
+}
 
 /// Whether a node, or something in a group, is a reduction.
 fn reduces(graph: &Graph, node: Node) -> bool {
@@ -221,10 +229,30 @@ fn reduced_shape(graph: &Graph, node: Node) -> Option<Vec<i64>> {
 }
 
 impl Fuser {
-    /// Whether a node, or something in a group, is a reduction. The question arises for each pair
-    /// that a group grows by, so its nodes are visited once, and what joins it is noted.
+    /// What a node or a group contains. The question arises for each pair that a group grows by, so
+    /// its nodes are visited once, and what joins it is noted.
+    fn contents(&mut self, graph: &Graph, node: Node) -> Contents {
+        let contents = || Contents { reductions: reduces(graph, node), windows: has_window(graph, node) };
+        *self.contents.entry(node).or_insert_with(contents)
+    }
+
+    /// What a group of two contains.
+    pub(super) fn contents_of_both(&mut self, graph: &Graph, a: Node, b: Node) -> Contents {
+        if self.level < 2 {
+            return Contents::default();
+        }
+        let (a, b) = (self.contents(graph, a), self.contents(graph, b));
+        Contents { reductions: a.reductions || b.reductions, windows: a.windows || b.windows }
+    }
+
+    /// Whether a node, or something in a group, is a reduction.
     pub(super) fn reduces(&mut self, graph: &Graph, node: Node) -> bool {
-        *self.reducing.entry(node).or_insert_with(|| reduces(graph, node))
+        self.contents(graph, node).reductions
+    }
+
+    /// Whether a node, or something in a group, has a window.
+    pub(super) fn slides(&mut self, graph: &Graph, node: Node) -> bool {
+        self.contents(graph, node).windows
     }
 
     /// Fuses reductions of the same tensor along the same dimensions, such as its mean and its
@@ -280,7 +308,7 @@ impl Fuser {
         {
             return None;
         }
-        let is_reducing = self.reduces(graph, node) || self.reduces(graph, before);
+        let contents = self.contents_of_both(graph, node, before);
         let group = cx.rewrite(graph, "siblings-fused", before, |graph| {
             graph_update!("Fusing two reductions of %{}", graph.name(graph.input(node, 0)));
             self.groups.db.move_before_topologically(graph, before, node);
@@ -291,7 +319,7 @@ impl Fuser {
             }
             group
         })?;
-        self.reducing.insert(group, is_reducing);
+        self.contents.insert(group, contents);
         self.grow(group, planned);
         Some(group)
     }
