@@ -25,9 +25,9 @@ use shapes::Shape;
 use std::fmt::Write;
 
 /// The sizes of the two programs, in nodes. Work that grows with the square is four times as much
-/// per node of the large one.
-const SMALL: u64 = 10_000;
-const LARGE: u64 = 20_000;
+/// per node of the large one. The small one is large enough for the fuser's patience to end in both.
+const SMALL: u64 = 20_000;
+const LARGE: u64 = 40_000;
 
 fn large() -> u64 {
     let given = std::env::var("JITOPT_LINEAR").ok();
