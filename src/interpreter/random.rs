@@ -103,8 +103,11 @@ thread_local! {
     static KEPT: RefCell<Kept> = const { RefCell::new(Kept(BTreeMap::new())) };
 }
 
-/// The first normal numbers of streams, each with the state after them; by key and counter.
-struct Kept(BTreeMap<([u32; 2], [u32; 4]), (Vec<f64>, Philox)>);
+/// Key and counter of a new stream.
+type Stream = ([u32; 2], [u32; 4]);
+
+/// The first normal numbers of streams, each with the state after them.
+struct Kept(BTreeMap<Stream, (Vec<f64>, Philox)>);
 
 impl Kept {
     /// The first `n` numbers of a new stream.
