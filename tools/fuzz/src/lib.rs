@@ -38,7 +38,11 @@ pub fn passes(bytes: &[u8]) {
 pub fn command(bytes: &[u8]) {
     static SOURCES: OnceLock<Sources> = OnceLock::new();
     let testdata = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata");
-    let sources = SOURCES.get_or_init(|| Sources { seeds: Seeds::find(&[testdata]), passes: Passes::listed() });
+    let sources = SOURCES.get_or_init(|| Sources {
+        seeds: Seeds::find(&[testdata]),
+        passes: Passes::listed(),
+        archives: Vec::new(),
+    });
     let Some((choice, rest)) = bytes.split_first_chunk() else { return };
     let mut case = Case::make(sources, 1, u64::from_le_bytes(*choice));
     if let Some(file) = case.files.values_mut().next() {
