@@ -10,7 +10,7 @@
 //! ```
 
 use crate::ir::{Graph, Node, Value};
-use crate::tensor::DType;
+use crate::tensor::{DType, Dims, Tensor, layout};
 use crate::types::Simple;
 
 /// Attention as one operator.
@@ -106,6 +106,28 @@ pub fn on_weights(graph: &Graph, node: Node, weights: Value) -> Option<Option<DT
         ("aten::dropout", &[x, _, train]) if x == weights && constant(train) == Some(0) => Some(None),
         _ => None,
     }
+}
+
+/// The strides of the result of [`ATTENTION`] for query, key and value, if it has the shape of the
+/// query; none where it is contiguous. PyTorch's kernel for processors, which takes operands of four
+/// dimensions with a contiguous last one, gives the result the order of dimensions of the query:
+/// programs view it without the heads.
+///
+/// ```text
+/// %q = aten::transpose(%x, 1, 2)                        Float(2, 4, 7, 8), strides 224, 8, 32, 1
+/// %y = aten::scaled_dot_product_attention(%q, …)        the same
+/// %z = aten::transpose(%y, 1, 2)
+/// %r = aten::view(%z, [2, 7, 32])
+/// ```
+pub(crate) fn result_strides(operands: [&Tensor; 3]) -> Option<Dims> {
+    let [query, ..] = operands;
+    let is_taken = |tensor: &Tensor| tensor.rank() == 4 && tensor.strides()[3] == 1;
+    if !operands.into_iter().all(is_taken) || query.is_contiguous() {
+        return None;
+    }
+    let mut order: Vec<usize> = (0..4).collect();
+    order.sort_by_key(|dim| std::cmp::Reverse(query.strides()[*dim]));
+    Some(layout::strides_in_order(query.shape(), &order))
 }
 
 /// Whether a value is a number, or a tensor without dimensions.

@@ -44,8 +44,10 @@ pub(super) struct Attention {
     pub(super) is_causal: bool,
     /// Whether a query that sees no key has zeros as its result, not NaN.
     pub(super) or_zero: bool,
-    /// The sizes of the result, which is contiguous.
+    /// The sizes of the result.
     pub(super) shape: Dims,
+    /// Its strides, unless it is contiguous.
+    pub(super) strides: Option<Dims>,
 }
 
 impl Attention {
@@ -85,7 +87,7 @@ impl Attention {
         }
     }
 
-    /// The same if the types of operands are right, and no number is lost in them.
+    /// The same, if operands have the right types, and constants are in the range of these.
     fn checked(self) -> Result<Attention, String> {
         let dtype = self.dtype;
         let is_known = matches!(dtype, DType::Float | DType::Double | DType::Half | DType::BFloat16);
@@ -161,7 +163,7 @@ impl Reader<'_> {
     fn one_operator(&self, node: Node) -> Result<Attention, String> {
         let values: Vec<Value> = self.section.inputs(node).collect();
         let &[query, key, value, mask, dropout, causal, ref more @ ..] = &values[..] else {
-            return Err("attention has other operands than usual".to_owned());
+            return Err("attention has an unexpected number of operands".to_owned());
         };
         if self.number(dropout)? > 0.0 {
             return Err("it has dropout".to_owned());
@@ -179,7 +181,7 @@ impl Reader<'_> {
         let scale = more.first().map_or(Ok(None), |&scale| self.optional_number(scale))?;
         let factor = scale.unwrap_or(1.0 / (depth as f64).sqrt());
         let is_grouped = more.get(1).map_or(Ok(0.0), |&grouped| self.number(grouped))? != 0.0;
-        let shape = query.shape().to_vec();
+        let (shape, strides) = (query.shape().to_vec(), rules::result_strides([&query, &key, &value]));
         if is_grouped && query.rank() >= 3 {
             (query, key, value, mask) = grouped((query, key, value), mask)?;
         }
@@ -200,6 +202,7 @@ impl Reader<'_> {
             let heads = found.shape.remove(at);
             found.shape[at] *= heads;
         }
+        found.strides = strides.filter(|_| found.shape[..] == shape[..]);
         Ok(found)
     }
 
@@ -324,6 +327,7 @@ fn attention(
         is_causal,
         or_zero,
         shape,
+        strides: None,
     })
 }
 

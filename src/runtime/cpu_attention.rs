@@ -13,7 +13,7 @@ use crate::tensor::{DType, Device, Dims, Precision, Tensor, layout};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Multiplications for which another thread is worth it.
+/// The multiplications of a thread at least: fewer take less time than starting it.
 const WORTH_A_THREAD: usize = 1 << 18;
 /// Queries and keys of a block, at most: its scores are a part of the second-level cache.
 const MOST_ROWS: usize = 64;
@@ -24,26 +24,24 @@ const MOST_KEYS: usize = 512;
 /// # Errors
 /// Why it is not computed, as text for people.
 pub(super) fn compute(of: &Attention, threads: usize) -> Result<Tensor, String> {
-    match of.dtype {
-        DType::Float => of_elements::<f32>(of, None, threads),
-        DType::Double => of_elements::<f64>(of, None, threads),
-        dtype => {
-            let sums = of_elements::<f32>(&of.as_floats(), Some(dtype), threads)?;
-            Ok(sums.converted(dtype, Precision::Typed))
-        }
-    }
+    let result = match of.dtype {
+        DType::Float => of_elements::<f32>(of, None, threads)?,
+        DType::Double => of_elements::<f64>(of, None, threads)?,
+        dtype => of_elements::<f32>(&of.as_floats(), Some(dtype), threads)?.converted(dtype, Precision::Typed),
+    };
+    Ok(of.strides.clone().map_or(result.clone(), |strides| result.laid(strides)))
 }
 
-/// Matrices of a tensor.
+/// The matrices of a tensor in the last two dimensions, by strides.
 struct Matrices {
-    /// Where that of each batch begins.
+    /// The offset of the matrix of each batch.
     first: Vec<usize>,
     row: usize,
     column: usize,
 }
 
 impl Matrices {
-    /// Those of a tensor that broadcasts to some batches and two sizes.
+    /// The matrices of a tensor that broadcasts to the batches and the two last sizes.
     fn of(tensor: &Tensor, batch: &[i64], last: [i64; 2]) -> Result<Matrices, String> {
         let mut shape = Dims::from_slice(batch);
         shape.extend(last);
@@ -69,7 +67,7 @@ impl Matrices {
     }
 }
 
-/// Elements that another owner keeps, for threads.
+/// The elements of a slice that its owner keeps while threads read them.
 struct Elements<T>(*const T, usize);
 
 impl<T> Elements<T> {
@@ -93,7 +91,7 @@ enum Placed<T> {
     Filled { mask: Elements<bool>, at: Matrices, value: bool, with: T },
 }
 
-/// Attention of elements of a type, which borrows nothing.
+/// Attention with one element type. It holds addresses, so that threads share it.
 struct Work<T> {
     rows: usize,
     keys: usize,

@@ -6,7 +6,8 @@ use super::softmax::{rowwise, safe_softmax};
 use crate::interpreter::call::{Answer, Call, Row, one, several};
 use crate::interpreter::stop::Stop;
 use crate::tensor::blocks::map3;
-use crate::tensor::{DType, Scalar, Tensor, layout};
+use crate::ops::attention_rules;
+use crate::tensor::{DType, Dims, Scalar, Tensor, layout};
 use std::ops::Range;
 
 /// The kernel table.
@@ -164,6 +165,8 @@ struct Heads {
     keys: Tensor,
     value: Tensor,
     scale: f64,
+    /// The strides of a result with the shape of the query, unless it is contiguous.
+    strides: Option<Dims>,
 }
 
 impl Heads {
@@ -178,6 +181,7 @@ impl Heads {
             )
         })?;
         floats("scaled_dot_product_attention", &query)?;
+        let strides = attention_rules::result_strides([&query, &key, &value]);
         if call.bool("enable_gqa")? && query.rank() >= 3 && key.rank() == query.rank() && value.rank() == query.rank() {
             let heads = query.size(query.rank() - 3);
             (key, value) = (repeated(&key, heads)?, repeated(&value, heads)?);
@@ -185,7 +189,12 @@ impl Heads {
         let width = query.size(query.rank() - 1);
         let scale = call.opt_float("scale")?.unwrap_or(1.0 / (width as f64).sqrt());
         let keys = key.transpose(key.rank() - 1, key.rank() - 2);
-        Ok(Heads { query, keys, value, scale })
+        Ok(Heads { query, keys, value, scale, strides })
+    }
+
+    fn with_strides(&self, result: Tensor) -> Tensor {
+        let strides = self.strides.clone().filter(|_| result.shape() == self.query.shape());
+        strides.map_or(result.clone(), |strides| result.laid(strides))
     }
 
     fn rows(&self) -> i64 {
@@ -230,7 +239,7 @@ fn attend_in_parts(call: &Call) -> Result<Tensor, Stop> {
         return Ok(attend(call)?.0);
     }
     if rows <= ROWS_AT_ONCE {
-        return Ok(in_order_of(&heads.query, attend(call)?.0));
+        return Ok(heads.with_strides(attend(call)?.0));
     }
     let mut whole: Option<Tensor> = None;
     for first in (0..rows).step_by(ROWS_AT_ONCE as usize) {
@@ -245,21 +254,9 @@ fn attend_in_parts(call: &Call) -> Result<Tensor, Stop> {
         rows_of(whole, &part).copy_from(&result)?;
     }
     match whole {
-        Some(whole) => Ok(in_order_of(&heads.query, placed(whole, &heads.query))),
+        Some(whole) => Ok(heads.with_strides(placed(whole, &heads.query))),
         None => Ok(attend(call)?.0),
     }
-}
-
-/// The result of four dimensions has the order of dimensions of the query, as PyTorch's kernel for
-/// processors gives it: a program may view it without the heads.
-fn in_order_of(query: &Tensor, result: Tensor) -> Tensor {
-    if query.rank() != 4 || query.shape() != result.shape() || query.is_contiguous() {
-        return result;
-    }
-    let mut order: Vec<usize> = (0..4).collect();
-    order.sort_by_key(|dim| std::cmp::Reverse(query.strides()[*dim]));
-    let strides = layout::strides_in_order(result.shape(), &order);
-    result.laid(strides)
 }
 
 /// The scores of some of `all` rows under a mask: a bool mask selects; a floating point mask is

@@ -1,4 +1,4 @@
-//! The weights of attention, for some keys after others: rows of scores become exponentials, and
+//! The weights of attention, for blocks of keys: rows of scores become exponentials, and
 //! the largest score and the sum of exponentials so far are kept for each row.
 //!
 //! A larger score makes earlier exponentials smaller by a factor, and with them the sums of values
@@ -52,7 +52,7 @@ macro_rules! weighted {
 }
 weighted!(f32 f64);
 
-/// Elements that are combined side by side, so that the compiler makes vectors of them.
+/// Independent accumulators of a reduction, so that the compiler vectorises it.
 const LANES: usize = 16;
 
 impl<T: Real> Running<T> {
@@ -111,19 +111,19 @@ pub(super) fn weigh_rows<T: Weighted>(rows: Rows<'_, T>) {
 /// One row; returns the factor of what was summed up before.
 #[inline(always)]
 fn weigh_row<T: Weighted>(scores: &mut [T], running: &mut Running<T>) -> T {
-    let largest = fold(scores, running.largest, |a, b| if b > a { b } else { a });
+    let largest = reduce(scores, running.largest, |a, b| if b > a { b } else { a });
     // Without a score above minus infinity all exponentials are zero, and none is NaN.
     let shift = if largest == T::LOWEST { T::default() } else { largest };
     scores.iter_mut().for_each(|x| *x = x.less(shift).exp_below());
-    let sum = fold(scores, T::default(), T::plus);
+    let sum = reduce(scores, T::default(), T::plus);
     let factor = running.largest.less(shift).exp_below();
     *running = Running { largest, sum: running.sum.times(factor).plus(sum) };
     factor
 }
 
-/// Combines elements with a first value that combines with itself to itself.
+/// Reduces elements. The first value combined with itself is itself, as each lane starts with it.
 #[inline(always)]
-fn fold<T: Weighted>(all: &[T], first: T, combine: impl Fn(T, T) -> T) -> T {
+fn reduce<T: Weighted>(all: &[T], first: T, combine: impl Fn(T, T) -> T) -> T {
     let mut lanes = [first; LANES];
     let (whole, rest) = all.as_chunks::<LANES>();
     for chunk in whole {
