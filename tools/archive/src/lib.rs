@@ -31,6 +31,7 @@ mod safetensors_form;
 mod source_ranges;
 mod stored_tensors;
 mod stored_values;
+mod stored_zip;
 mod strict_json;
 mod unpickler;
 
@@ -45,6 +46,7 @@ pub use safetensors_form::safetensors;
 pub use source_ranges::{Origin, SourceRange};
 pub use stored_tensors::{Dtype, NamedTensor, PerSlice, Quantizer, Role, Signs, StoredTensor};
 pub use stored_values::StoredValue;
+pub use stored_zip::stored_zip;
 pub use strict_json::Json;
 
 /// Whether a file begins as a zip archive does. PyTorch's own always do.

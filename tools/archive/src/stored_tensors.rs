@@ -129,9 +129,9 @@ pub enum Quantizer<T = StoredTensor> {
     PerChannel {
         /// The dimension.
         axis: usize,
-        /// Scales along it.
+        /// The scale of each slice.
         scales: PerSlice<T>,
-        /// Zero points along it.
+        /// The zero point of each slice.
         zero_points: PerSlice<T>,
         /// Whether zero points are floats, as those of embeddings are.
         floats: bool,
@@ -148,7 +148,7 @@ pub enum PerSlice<T = StoredTensor> {
 }
 
 impl<T> PerSlice<T> {
-    /// The same with tensors of another form.
+    /// Converts its tensors.
     pub(crate) fn with<U>(&self, mut form: impl FnMut(&T) -> Result<U>) -> Result<PerSlice<U>> {
         Ok(match self {
             PerSlice::Tensor(tensor) => PerSlice::Tensor(Box::new(form(tensor)?)),
@@ -158,7 +158,7 @@ impl<T> PerSlice<T> {
 }
 
 impl<T> Quantizer<T> {
-    /// The same with tensors of another form.
+    /// Converts its tensors.
     pub(crate) fn with<U>(&self, mut form: impl FnMut(&T) -> Result<U>) -> Result<Quantizer<U>> {
         Ok(match self {
             Quantizer::PerTensor { scale, zero_point } => {

@@ -370,7 +370,7 @@ impl Machine<'_> {
             Value::Float(value) => Ok(*value),
             // Python writes the parts of complex numbers as floats; an int would be one, too.
             Value::Int(value) => Ok(*value as f64),
-            other => refuse(format!("{} where a float is wanted", other.kind())),
+            other => refuse(format!("{} where a float is expected", other.kind())),
         }
     }
 
@@ -431,7 +431,7 @@ impl Machine<'_> {
         })))
     }
 
-    /// `{'conj': True}` of a tensor that shows another one with other signs.
+    /// The metadata of a view that conjugates or negates, `{'conj': True}`.
     fn signs(&self, metadata: Id) -> Result<Signs> {
         let entries = match self.get(metadata) {
             Value::None => return Ok(Signs::default()),

@@ -5,9 +5,8 @@
 use crate::case::Case;
 use crate::chance::Chance;
 use crate::seeds::{Seeds, read};
-use crate::tensor_files::crc32;
 use crate::{byte_damage, json_damage};
-use jitopt_archive::Container;
+use jitopt_archive::{Container, stored_zip};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -114,17 +113,17 @@ fn damaged_entries(seed: &ArchiveSeed, other: &ArchiveSeed, chance: &mut Chance)
             records.swap(at, to);
         }
     }
-    zipped(&records)
+    stored_zip(&records)
 }
 
 fn damaged_record(seed: &ArchiveSeed, other: &ArchiveSeed, chance: &mut Chance) -> (&'static str, Vec<u8>) {
     // Weights and small records are many, and few mutants of them are of interest.
-    let wanted = chance.pick(&["pickle", "pickle", "code", "code", "json", "json", "constants", "other"]);
-    let of_stage = |wanted: &str| -> Vec<usize> {
+    let drawn = chance.pick(&["pickle", "pickle", "code", "code", "json", "json", "constants", "other"]);
+    let of_stage = |stage: &str| -> Vec<usize> {
         let all = seed.records.iter().enumerate();
-        all.filter(|(_, (name, content))| stage_of(name) == wanted && !content.is_empty()).map(|(i, _)| i).collect()
+        all.filter(|(_, (name, content))| stage_of(name) == stage && !content.is_empty()).map(|(i, _)| i).collect()
     };
-    let found = of_stage(wanted);
+    let found = of_stage(drawn);
     let at = match found.as_slice() {
         [] => chance.below(seed.records.len()),
         some => some[chance.below(some.len())],
@@ -136,7 +135,7 @@ fn damaged_record(seed: &ArchiveSeed, other: &ArchiveSeed, chance: &mut Chance) 
     for _ in 0..1 + chance.below(3) {
         damage_content(stage, &mut records[at].1, foreign, chance);
     }
-    (stage, zipped(&records))
+    (stage, stored_zip(&records))
 }
 
 fn damage_content(stage: &str, content: &mut Vec<u8>, foreign: &[u8], chance: &mut Chance) {
@@ -239,37 +238,6 @@ fn replace_token(bytes: &mut Vec<u8>, chance: &mut Chance) {
     bytes.splice(start..start + length, chance.pick(TOKENS).bytes());
 }
 
-/// The records as a stored archive with right checksums.
-fn zipped(records: &[Record]) -> Vec<u8> {
-    let (mut file, mut directory) = (Vec::new(), Vec::new());
-    for (name, content) in records {
-        let at = file.len() as u32;
-        let mut fixed = vec![0u8, 0, 0, 8, 0, 0, 0, 0, 0, 0];
-        fixed.extend(crc32(content).to_le_bytes());
-        fixed.extend((content.len() as u32).to_le_bytes());
-        fixed.extend((content.len() as u32).to_le_bytes());
-        fixed.extend((name.len() as u16).to_le_bytes());
-        fixed.extend([0, 0]);
-        file.extend(b"PK\x03\x04");
-        file.extend(&fixed);
-        file.extend(name.bytes());
-        file.extend(content);
-        directory.extend(b"PK\x01\x02\x00\x00");
-        directory.extend(&fixed);
-        directory.extend([0; 10]);
-        directory.extend(at.to_le_bytes());
-        directory.extend(name.bytes());
-    }
-    let count = (records.len() as u16).to_le_bytes();
-    let (start, length) = ((file.len() as u32).to_le_bytes(), (directory.len() as u32).to_le_bytes());
-    file.extend(directory);
-    file.extend(b"PK\x05\x06\0\0\0\0");
-    file.extend([count, count].concat());
-    file.extend([length, start].concat());
-    file.extend([0, 0]);
-    file
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -285,7 +253,7 @@ mod tests {
         let sound = |bytes: &[u8]| jitopt_archive::open(Box::new(bytes.to_vec())).is_ok();
         let seeds = all();
         let read = seeds.iter().filter(|seed| sound(&seed.bytes)).count();
-        let again = seeds.iter().filter(|seed| sound(&seed.bytes) && sound(&zipped(&seed.records))).count();
+        let again = seeds.iter().filter(|seed| sound(&seed.bytes) && sound(&stored_zip(&seed.records))).count();
         assert!(again >= 30 && read - again < 3, "{again} of {read}");
     }
 

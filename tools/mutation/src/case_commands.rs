@@ -8,6 +8,7 @@ use crate::case::{Case, Sources, files_of};
 use crate::chance::Chance;
 use crate::seeds::{LitCommand, some};
 use crate::tensor_files;
+use jitopt_archive::stored_zip;
 
 /// The relative frequency of each subcommand.
 const COMMANDS: &[(&str, usize)] = &[
@@ -245,7 +246,7 @@ impl Making<'_> {
             }
             1 => {
                 let name = self.chance.pick(&["in0.npy", "x.npy", "0.npy", "a/b.npy"]);
-                let bytes = tensor_files::archive(name, &tensor_files::npy(self.chance));
+                let bytes = stored_zip(&[(name.to_owned(), tensor_files::npy(self.chance))]);
                 self.file("given.npz", bytes);
                 self.word(format!("{flag}given.npz"));
             }

@@ -2,7 +2,7 @@
 //! again with right checksums. Reading any of them ends without a panic; so does reading weights.
 
 use crate::{archives, folder, source};
-use jitopt_archive::{Container, open, safetensors};
+use jitopt_archive::{Container, open, safetensors, stored_zip};
 use proptest::prelude::*;
 use std::sync::LazyLock;
 
@@ -80,39 +80,6 @@ fn apply(bytes: &mut Vec<u8>, change: &Change) {
     }
 }
 
-/// The records as a stored zip archive with right checksums.
-fn zipped(records: &[(String, Vec<u8>)]) -> Vec<u8> {
-    let (mut file, mut directory) = (Vec::new(), Vec::new());
-    for (name, content) in records {
-        let mut crc = flate2::Crc::new();
-        crc.update(content);
-        let at = file.len() as u32;
-        let mut fixed = vec![0u8, 0, 0, 8, 0, 0, 0, 0, 0, 0];
-        fixed.extend(crc.sum().to_le_bytes());
-        fixed.extend((content.len() as u32).to_le_bytes());
-        fixed.extend((content.len() as u32).to_le_bytes());
-        fixed.extend((name.len() as u16).to_le_bytes());
-        fixed.extend([0, 0]);
-        file.extend(b"PK\x03\x04");
-        file.extend(&fixed);
-        file.extend(name.as_bytes());
-        file.extend(content);
-        directory.extend(b"PK\x01\x02\x00\x00");
-        directory.extend(&fixed);
-        directory.extend([0; 10]);
-        directory.extend(at.to_le_bytes());
-        directory.extend(name.as_bytes());
-    }
-    let count = (records.len() as u16).to_le_bytes();
-    let (start, length) = ((file.len() as u32).to_le_bytes(), (directory.len() as u32).to_le_bytes());
-    file.extend(directory);
-    file.extend(b"PK\x05\x06\0\0\0\0");
-    file.extend([count, count].concat());
-    file.extend([length, start].concat());
-    file.extend([0, 0]);
-    file
-}
-
 /// The records of every sound file.
 static RECORDS: LazyLock<Vec<Vec<(String, Vec<u8>)>>> = LazyLock::new(|| {
     let records = |bytes: &Vec<u8>| {
@@ -129,7 +96,7 @@ fn records_zipped_again_are_read_as_before() {
     let accepted = |bytes: &[u8]| open(source(bytes)).map(|archive| archive.tensors).map_err(|refusal| refusal.reason);
     let (mut same, mut refused) = (0, 0);
     for records in RECORDS.iter() {
-        match accepted(&zipped(records)) {
+        match accepted(&stored_zip(records)) {
             Ok(_) => same += 1,
             Err(_) => refused += 1,
         }
@@ -156,6 +123,6 @@ proptest! {
         let mut records = file.get(&RECORDS).clone();
         let content = &mut records[record.index(file.get(&RECORDS).len())].1;
         changes.iter().for_each(|change| apply(content, change));
-        read(&zipped(&records));
+        read(&stored_zip(&records));
     }
 }
