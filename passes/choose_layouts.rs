@@ -16,9 +16,9 @@
 //! planes: each would convert its image and its result. In a chain that is contiguous none does.
 //! Convolutions of single channels have kernels for both layouts and gain nothing.
 //!
-//! A chain is chosen if more conversions go than come: two for each convolution, against one for
-//! each operand from outside, each result that is read outside, and each weight that may be another
-//! in the next run. The remark of a chain that is not chosen has both numbers.
+//! A chain is converted if that removes more conversions than it adds. It removes two for each
+//! convolution. It adds one for each operand from outside, each result that is read outside, and
+//! each weight that is not the same in every run. The remark of a refused chain has both numbers.
 //!
 //! Values do not depend on the layout, but for the order of sums. Strides do, and operators like
 //! `view` depend on them: whatever reads a value outside of the chain reads a copy with channels
@@ -94,7 +94,7 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     blocks.extend(graph.all_nodes().filter_map(|node| graph.block_of(node)).filter(|&block| seen.insert(block)));
     let db = cx.alias(graph);
     let chains: Vec<Chain> = blocks.into_iter().flat_map(|block| chains(graph, block)).collect();
-    // All are judged first: the analysis knows no values that a rewrite makes.
+    // Decided before the first rewrite, as the analysis does not know new values.
     let refusals: Vec<Option<String>> = chains.iter().map(|chain| chain.refusal(graph, &db)).collect();
     for (chain, refusal) in chains.iter().zip(refusals) {
         match refusal {
@@ -227,7 +227,7 @@ fn made_with(graph: &Graph, value: Value, format: i64) -> Option<Value> {
     (graph.constant_int(graph.input(definer, 1)) == Some(format)).then(|| graph.input(definer, 0))
 }
 
-/// Conversions that go, and that come.
+/// The number of conversions that are removed, and that are added.
 struct Cost {
     saved: usize,
     added: usize,

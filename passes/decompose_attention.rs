@@ -48,8 +48,8 @@ struct Layer {
     kind: &'static str,
     counter: &'static str,
     operands: usize,
-    /// The operands that are the input, that say how wide it is and how many heads there are, and
-    /// the first of the four weights.
+    /// The indices of operands: the input, its width, the number of heads, and the first of the
+    /// four weights.
     inputs: &'static [usize],
     width: usize,
     heads: usize,

@@ -44,8 +44,9 @@ fn are_unequal(graph: &Graph, list: Node, dim: i64) -> bool {
     known.next().is_some_and(|first| known.any(|other| other != first))
 }
 
-/// Whether two parts are one value, or are computed from one, or a part has a window: parts of
-/// different sizes have places of their own in the space of a kernel, and an operand has one.
+/// Whether two parts are one value or share an operand, or a part has a window. Each part of a
+/// concatenation of unequal parts has a range of the iteration space of its own, so that an operand
+/// is loaded for one part only.
 fn are_entangled(graph: &Graph, list: Node) -> bool {
     let mut seen: FxHashSet<Value> = FxHashSet::default();
     graph.inputs(list).any(|part| {

@@ -52,7 +52,7 @@ fn lowered(graph: &Graph, node: Node) -> Result<Kernel, Refusal> {
     lower(&section, "a node", &arguments, (major, minor))
 }
 
-/// Why no kernel computes a node, as text for people.
+/// The reason why no kernel computes a node, for messages.
 pub(super) fn why(graph: &Graph, node: Node) -> String {
     lowered(graph, node).err().map_or(String::new(), |refusal| refusal.why)
 }

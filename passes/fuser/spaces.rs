@@ -33,7 +33,7 @@ use std::cmp::Ordering;
 /// The maximum number of nodes in a group with reductions: each pair visits all of them.
 const MOST_NODES: usize = 256;
 
-/// What a node is, or something in a group.
+/// The kinds of operators in a group, or that of a node.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Contents {
     reductions: bool,
@@ -229,14 +229,14 @@ fn reduced_shape(graph: &Graph, node: Node) -> Option<Vec<i64>> {
 }
 
 impl Fuser {
-    /// What a node or a group contains. The question arises for each pair that a group grows by, so
-    /// its nodes are visited once, and what joins it is noted.
+    /// The contents of a node or a group. A group of n nodes needs them n times, once for each pair
+    /// that is fused, so they are kept, and its nodes are visited once.
     fn contents(&mut self, graph: &Graph, node: Node) -> Contents {
         let contents = || Contents { reductions: reduces(graph, node), windows: has_window(graph, node) };
         *self.contents.entry(node).or_insert_with(contents)
     }
 
-    /// What a group of two contains.
+    /// The contents of the group that two nodes become.
     pub(super) fn contents_of_both(&mut self, graph: &Graph, a: Node, b: Node) -> Contents {
         if self.level < 2 {
             return Contents::default();

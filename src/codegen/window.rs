@@ -85,17 +85,17 @@ pub struct Tap {
 /// Whether the position of a load decides if it is inside of its operand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Guard {
-    /// It always is.
+    /// No: the load is inside at all positions.
     #[default]
     None,
-    /// The row does.
+    /// The row decides.
     Row,
-    /// The row and the point do.
+    /// The row and the point decide.
     Point,
-    /// The row does, and says which element is read.
+    /// The row decides, and selects the element that is read.
     RowUnder,
-    /// The row and the point do, and say which element is read: the number of the point, divided
-    /// by the first number. There is one if the remainder is below the second.
+    /// The row and the point decide, and select the element that is read: its index is that of the
+    /// point divided by the first number. There is one if the remainder is below the second.
     PointUnder(i64, i64),
 }
 
@@ -327,7 +327,7 @@ mod tests {
         Tap { window: Window { slides: smallvec![slide], ceil }, at: smallvec![at], gives, image: None }
     }
 
-    /// Each position of each element of many windows, compared with what the definition says.
+    /// Each position of each element of many windows, compared with the definition.
     #[test]
     fn ranges_and_shifts_are_those_of_the_definition() {
         let mut checked = 0;

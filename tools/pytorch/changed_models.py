@@ -575,20 +575,20 @@ def verdict(jitopt, folder, name):
     return json.loads(lines[0]) if lines else {"verdict": "refused", "message": done.stderr.strip()}
 
 
-def score(found, wanted, kinds):
+def score(found, expected, kinds):
     """Whether the verdict, the class and the node are those of the row."""
     is_found = (
-        found["verdict"] in ("different", "refused") or found.get("class") == wanted is not None
+        found["verdict"] in ("different", "refused") or found.get("class") == expected is not None
     )
-    if wanted is None:
+    if expected is None:
         return found["verdict"] == "same", True, True
     nodes = [found.get(which) for which in ("first_node", "second_node")]
     named = [node["kind"].split("::")[1] for node in nodes if node]
-    if wanted == "weights":
+    if expected == "weights":
         kinds = [*kinds, "GetAttr"]
     return (
         is_found,
-        found.get("class") == wanted,
+        found.get("class") == expected,
         kinds is None or any(kind in kinds for kind in named),
     )
 
@@ -599,7 +599,7 @@ def main():
     folder, names = pathlib.Path(paths[0]), paths[1:]
     folder.mkdir(parents=True, exist_ok=True)
     found = right_class = right_node = changed = alarms = 0
-    for name, build, inputs, change, wanted, kinds in CASES:
+    for name, build, inputs, change, expected, kinds in CASES:
         if names and name not in names:
             continue
         if not any(folder.glob(f"{name}.new.*")):
@@ -607,8 +607,8 @@ def main():
         if jitopt is None:
             continue
         report = verdict(jitopt, folder, name)
-        is_found, has_class, has_node = score(report, wanted, kinds)
-        if wanted is None:
+        is_found, has_class, has_node = score(report, expected, kinds)
+        if expected is None:
             alarms += not is_found
         else:
             changed, found = changed + 1, found + is_found
@@ -619,8 +619,8 @@ def main():
             ]
             print(
                 name,
-                "wanted",
-                wanted,
+                "expected",
+                expected,
                 "got",
                 report["verdict"],
                 report.get("class"),
@@ -629,7 +629,8 @@ def main():
             )
     if jitopt is not None:
         print(
-            f"{changed} changed: {found} found, {right_class} of the right class, {right_node} with the node, too"
+            f"{changed} changed: {found} found, {right_class} of the right class, "
+            f"{right_node} with the node, too"
         )
         print(f"{alarms} false alarms")
 

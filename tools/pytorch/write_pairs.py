@@ -21,6 +21,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from changed_models import Function
+
 SEED = 11
 BATCH = torch.export.Dim("batch", min=2, max=512)
 CASES = {}
@@ -44,17 +46,6 @@ def tokens(vocabulary=20, length=6):
 
 def case(name, build, inputs, how="trace", dynamic=False, core=False, dtype=None):
     CASES[name] = (build, inputs, how, dynamic, core, dtype)
-
-
-class Function(nn.Module):
-    """A function of its inputs."""
-
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, *inputs):
-        return self.function(*inputs)
 
 
 class First(nn.Module):
@@ -230,7 +221,9 @@ def declare():
     case("encoder_layer", encoder, sequence())
     case("encoder_first", lambda: encoder(norm_first=True, activation="gelu"), sequence())
     case(
-        "encoder", lambda: nn.TransformerEncoder(encoder(), 2, enable_nested_tensor=False), sequence()
+        "encoder",
+        lambda: nn.TransformerEncoder(encoder(), 2, enable_nested_tensor=False),
+        sequence(),
     )
     case("lstm", lambda: Recurrent(nn.LSTM), tokens(), dynamic=True)
     case("lstm_deep", lambda: Recurrent(nn.LSTM, num_layers=2, bidirectional=True), tokens())
@@ -268,7 +261,8 @@ def declare_packages():
         from torchvision import models
     except ImportError:
         models = None
-    for name in ("resnet18", "mobilenet_v3_small", "shufflenet_v2_x0_5", "squeezenet1_1") if models else ():
+    names = ("resnet18", "mobilenet_v3_small", "shufflenet_v2_x0_5", "squeezenet1_1")
+    for name in names if models else ():
         case(name, lambda n=name: getattr(models, n)(num_classes=5), image(64))
     try:
         import transformers as hf
@@ -342,15 +336,16 @@ def main():
     print(f"{written} pairs of {torch.__version__}")
     if options:
         jitopt = options[0].partition("=")[2]
-        command = [jitopt, "validate", "--pairs", folder / "old", folder / "new", "--json", "--jobs=2"]
-        done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
+        command = [jitopt, "validate", "--pairs", str(folder / "old"), str(folder / "new")]
+        done = subprocess.run([*command, "--json", "--jobs=2"], capture_output=True, text=True)
         alarms = 0
         for line in done.stdout.splitlines():
             report = json.loads(line)
             if report.get("verdict") != "same":
                 alarms += 1
                 print(line[:600])
-        print(f"{len(done.stdout.splitlines())} validated, {alarms} false alarms; {done.stderr.strip()[-300:]}")
+        count, notes = len(done.stdout.splitlines()), done.stderr.strip()[-300:]
+        print(f"{count} validated, {alarms} false alarms; {notes}")
 
 
 if __name__ == "__main__":

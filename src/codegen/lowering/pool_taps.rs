@@ -283,7 +283,13 @@ impl Lowering<'_> {
         let around = window.slides.iter().fold(1, |all: i64, slide| all.saturating_mul(slide.around()));
         match image.part.is_none() && image.dtype == gradient.dtype && around <= MOST_TAPS {
             true => Ok(image.operand),
-            false => refuse_for(Cause::Operator, format!("`{}` of such an image", self.section.kind(node))),
+            false => refuse_for(
+                Cause::Operator,
+                format!(
+                    "`{}` of an image of another element type, or with too large a window",
+                    self.section.kind(node)
+                ),
+            ),
         }
     }
 
@@ -317,7 +323,7 @@ impl Lowering<'_> {
         let indices = self.image(node, schema, "indices")?;
         let (double, long) = (DType::Double, DType::Long);
         if indices.dtype != long || indices.part.is_some() {
-            return refuse_for(Cause::Operator, "indices that are no 64-bit integers");
+            return refuse_for(Cause::Operator, "indices that are not 64-bit integers");
         }
         self.kernel.limits.push((indices.operand, Limit::Places(image, window.slides.len())));
         let given = self.positions(gradient, window, image, Outside::Nothing);

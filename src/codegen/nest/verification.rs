@@ -168,7 +168,7 @@ impl Verifier<'_> {
         }
         let Axis::Points = all.axis else { return self.enter_all(all) };
         if all.within.is_some_and(|at| !self.known.opened.contains(&at)) {
-            return self.refuse("it runs over a part of what is not opened");
+            return self.refuse("it runs over the part of an access that is not opened before it");
         }
         self.enter_all(all)
     }

@@ -423,11 +423,11 @@ fn convolutions(options: &Products) -> Result<()> {
 
 /// Prints the figures of whole models; returns whether all have the right results.
 fn models(options: Models) -> Result<bool> {
-    let beside = || -> Result<PathBuf> { Ok(std::env::current_exe()?.with_file_name("jitopt")) };
+    let next_to_this = || -> Result<PathBuf> { Ok(std::env::current_exe()?.with_file_name("jitopt")) };
     let plan = model_speed::Plan {
         folder: options.folder,
         names: options.names,
-        jitopt: options.jitopt.map_or_else(beside, Ok)?,
+        jitopt: options.jitopt.map_or_else(next_to_this, Ok)?,
         python: options.python,
         compiles: options.compile,
         rounds: options.rounds.max(1),

@@ -74,7 +74,7 @@ pub fn measure(plan: &Plan) -> Result<(String, bool)> {
         text += &table(name, &rows, &equal);
     }
     drop(fs::remove_dir_all(&scratch));
-    text += &format!("\nMedians of {} rounds of {} runs, in turns, one thread.\n", plan.rounds, plan.runs);
+    text += &format!("\nMedians of {} rounds of {} runs, interleaved, one thread.\n", plan.rounds, plan.runs);
     Ok((text, all_equal))
 }
 

@@ -216,8 +216,8 @@ fn common_type(given: &[&IValue]) -> Option<Type> {
     types.first().copied().filter(|first| types.iter().all(|ty| ty == first))
 }
 
-/// The same with sizes, and with strides unless these are the usual ones. Those of dimensions of
-/// size 1 matter, too: they say which order a convolution gives its result.
+/// The same with sizes, and with strides unless these are the usual ones. Strides of dimensions of
+/// size 1 count, too, as they decide about the layout of the result of a convolution.
 fn with_layout(tensor: &Tensor) -> Type {
     let ty = type_of(tensor, Dim::Known);
     let usual = |dim: usize| tensor.shape()[dim + 1..].iter().product::<i64>();

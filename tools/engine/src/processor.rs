@@ -129,7 +129,7 @@ pub fn refuse_idle(args: &BackendOptions) -> Result<(), Error> {
         BackendOptions { threads: Some(_), .. } => {
             refuse("--threads: it sets the threads of kernels; add --backend=cpu")
         }
-        BackendOptions { plans: Some(_), .. } => refuse("--plan: it says how kernels are scheduled; add --backend=cpu"),
+        BackendOptions { plans: Some(_), .. } => refuse("--plan: it schedules kernels; add --backend=cpu"),
         _ => Ok(()),
     }
 }

@@ -196,7 +196,7 @@ fn scan<'j>(writer: &mut Writer<'_>, frame: &mut Frame<'j>, call: &Call<'j>) -> 
     let last = match (call.inputs.get(3), call.inputs.get(4)) {
         (Some((_, Argument::Int(0))), None | Some((_, Argument::Bool(false)))) => 5,
         (Some((_, Argument::Int(_))), _) => {
-            return refuse("it goes backwards, or not along the first dimension");
+            return refuse("it scans in reverse, or another dimension than the first");
         }
         _ => 3,
     };

@@ -69,7 +69,7 @@ pub(crate) fn pool(jobs: usize) -> Option<rayon::ThreadPool> {
 /// The name of standard input.
 pub(crate) const STDIN: &str = "<stdin>";
 
-/// The first bytes of a file: what lists an archive reads parts of it.
+/// The first bytes of a file. To list an archive, only some of its records are read, later.
 fn read_start(path: &Path, world: &mut World<'_>) -> Named {
     if path.as_os_str() == "-" {
         return read(path, world);

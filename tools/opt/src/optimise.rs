@@ -218,7 +218,7 @@ fn specialization(args: &InputArgs, world: &mut World<'_>) -> Result<Specializat
 fn schedules(cli: &Cli, world: &World<'_>) -> Result<Option<PlanFile>, Error> {
     let Some(path) = &cli.output.plan else { return Ok(None) };
     if !["c", "nest", "plan"].contains(&cli.output.emit.as_str()) {
-        return refuse("--plan: it says how kernels are scheduled; add --emit=nest, or `run --backend=cpu`");
+        return refuse("--plan: it schedules kernels; add --emit=nest, or `run --backend=cpu`");
     }
     let text = std::fs::read_to_string(world.path(path))
         .or_else(|error| refuse(format_args!("--plan: cannot read `{}`: {error}", path.display())))?;

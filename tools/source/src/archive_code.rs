@@ -206,7 +206,7 @@ impl ArchiveCode {
         graph.dialect = Dialect { spelling, releases: Releases { oldest: release, newest: release } };
     }
 
-    /// Whether None has the type that is wanted, `Tensor?`: up to 1.2.
+    /// Whether None has the expected type, `Tensor?`: up to 1.2.
     pub(crate) fn types_none(&self) -> bool {
         self.release < Release(1, 3)
     }

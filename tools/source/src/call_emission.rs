@@ -145,7 +145,7 @@ impl<'c> Emitter<'c> {
         let inner = if let TypeKind::Optional(inner) = formal.ty.kind() { *inner } else { formal.ty };
         let unknown = || fail(format!("the default `{text}` of `{}` is not read", formal.name));
         match text {
-            // Up to 1.2 None has the type that is wanted.
+            // Up to 1.2 None has the expected type.
             "None" if self.code.types_none() => return Ok(self.constant(None, formal.ty, at)),
             "None" => return Ok(self.none(at)),
             "True" | "False" => return Ok(self.truth(text == "True", at)),

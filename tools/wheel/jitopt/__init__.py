@@ -23,14 +23,14 @@ def run(*arguments, **options):
 
 
 def check(module_or_path, other, *, inputs=None, samples=8, seed=1, options=()):
-    """Compares two programs on the same inputs, and returns what `jitopt validate --json` answers.
+    """Compares two programs on the same inputs, and returns the report of `jitopt validate --json`.
 
-    Each program is a path of a graph, a `.pt` or a `.pt2`, or an object that is saved to a temporary
-    file: a `torch.jit.ScriptModule`, a `torch.export.ExportedProgram`, or, with `inputs`, a tuple of
-    example inputs, a `torch.nn.Module`, which is exported in evaluation mode.
+    Each program is a path of a graph, a `.pt` or a `.pt2`, or an object that is saved to a
+    temporary file: a `torch.jit.ScriptModule`, a `torch.export.ExportedProgram`, or, with `inputs`,
+    a tuple of example inputs, a `torch.nn.Module`, which is exported in evaluation mode.
 
     The dict has `verdict`: "same", "different", "not compared" (no sample ran on both) or "refused"
-    (a program could not be read), and what the command says of the difference: `class`, `why`,
+    (a program could not be read), and the report on the difference: `class`, `why`,
     `weights`, `sizes`, `differences`, `first_node` and `second_node`. `exit_code` and `notes` are
     the exit code and the messages of the command; `options` are further arguments of it.
     """

@@ -195,11 +195,11 @@ pub(crate) fn run(root: &Path, jitopt: &str, wanted: usize) -> Result<()> {
             .collect::<Result<Vec<_>>>()
     })?;
     fs::remove_dir_all(&folder)?;
-    told(&counts, all.len())
+    print_sums(&counts, all.len())
 }
 
 /// Prints the sums; too few that are found are an error.
-fn told(counts: &[Counts], possible: usize) -> Result<()> {
+fn print_sums(counts: &[Counts], possible: usize) -> Result<()> {
     let sum = |f: fn(&Counts) -> usize| counts.iter().map(f).sum::<usize>();
     let (found, explained) = (sum(|counts| counts.found), sum(|counts| counts.explained));
     let (survived, not_compiled) = (sum(|counts| counts.survived), sum(|counts| counts.not_compiled));
@@ -285,8 +285,8 @@ with prim::FusionGroup_0 = graph(%x : Float(*, *, *, *), %w : Float(*, *, *, *))
         let mut texts = Vec::new();
         // Some sizes have another kernel in some cases, and then find no mutant of the first one.
         for (seed, sizes) in form.sizes.iter().enumerate() {
-            let (code, told) = self.validate(&case, *sizes, seed)?;
-            ensure!(code == Some(0) && told.contains("launched"), "{case} {sizes:?}: {told}");
+            let (code, output) = self.validate(&case, *sizes, seed)?;
+            ensure!(code == Some(0) && output.contains("launched"), "{case} {sizes:?}: {output}");
             texts.push(fs::read_to_string(&unit).with_context(|| format!("{case} has no unit"))?);
         }
         Ok(texts.swap_remove(0))
@@ -301,8 +301,8 @@ with prim::FusionGroup_0 = graph(%x : Float(*, *, *, *), %w : Float(*, *, *, *))
         let swap = format!("if cmp -s \"$a\" '{}'; then a='{}'; fi", unit.display(), other.display());
         self.write_compiler(&swap)?;
         for (seed, sizes) in mutant.form.sizes.iter().enumerate() {
-            let (code, told) = self.validate(&mutant.file(), *sizes, seed)?;
-            if told.contains("could not be compiled") || told.contains("no kernel") {
+            let (code, output) = self.validate(&mutant.file(), *sizes, seed)?;
+            if output.contains("could not be compiled") || output.contains("no kernel") {
                 return Ok(Verdict::NotCompiled);
             }
             if code != Some(0) {
@@ -330,7 +330,7 @@ with prim::FusionGroup_0 = graph(%x : Float(*, *, *, *), %w : Float(*, *, *, *))
         command.args(["--backend=cuda-checked".to_owned(), format!("--schedule-seed={seed}")]);
         command.env("JITOPT_CC", format!("sh {}", self.folder.join("compiler.sh").display()));
         let output = command.stdin(Stdio::null()).output().with_context(|| format!("{program} does not run"))?;
-        let told = String::from_utf8_lossy(&output.stderr) + String::from_utf8_lossy(&output.stdout);
-        Ok((output.status.code(), told.into_owned()))
+        let text = String::from_utf8_lossy(&output.stderr) + String::from_utf8_lossy(&output.stdout);
+        Ok((output.status.code(), text.into_owned()))
     }
 }

@@ -25,8 +25,8 @@ use shapes::Shape;
 use std::fmt::Write;
 
 /// The sizes of the two programs, in nodes. Work that grows with the square is four times as much
-/// per node of the large one. The small one is large enough for the fuser's patience to end in
-/// both.
+/// per node of the large one. The fuser, which limits its steps per node, reaches that limit
+/// in both.
 const SMALL: u64 = 20_000;
 const LARGE: u64 = 40_000;
 
