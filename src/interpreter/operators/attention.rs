@@ -5,8 +5,8 @@ use super::linear_algebra::{Base, matmul, product};
 use super::softmax::{rowwise, safe_softmax};
 use crate::interpreter::call::{Answer, Call, Row, one, several};
 use crate::interpreter::stop::Stop;
-use crate::tensor::blocks::map3;
 use crate::ops::attention_rules;
+use crate::tensor::blocks::map3;
 use crate::tensor::{DType, Dims, Scalar, Tensor, layout};
 use std::ops::Range;
 

@@ -161,7 +161,8 @@ pub(crate) fn tell_of_groups(backend: Option<&CpuBackend>, workspace: &mut Works
     let Some(backend) = backend else { return };
     backend.remarks().iter().for_each(|remark| workspace.warn(remark));
     let counts = backend.counts();
-    if counts.launched + counts.products + counts.convolutions + counts.fallen_back == 0 {
+    let called = counts.products + counts.convolutions + counts.attentions;
+    if counts.launched + called + counts.fallen_back == 0 {
         workspace.warn(no_kernel(backend));
     }
 }
@@ -250,6 +251,9 @@ pub fn note_of_launches(backend: &CpuBackend, workspace: &mut Workspace<'_>) {
         0 if counts.products > 0 => workspace.note(format!("products were computed {} times", counts.products)),
         0 if counts.convolutions > 0 => {
             workspace.note(format!("convolutions were computed {} times", counts.convolutions));
+        }
+        0 if counts.attentions > 0 => {
+            workspace.note(format!("attention was computed {} times", counts.attentions));
         }
         0 => workspace.warn(no_kernel(backend)),
         1 => workspace.note("one kernel was launched"),
