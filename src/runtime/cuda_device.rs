@@ -452,6 +452,10 @@ impl DeviceMemory {
     /// Sets all bytes to zero.
     pub(super) fn clear(&self) -> Result<(), String> {
         self.device.enter()?;
+        // The driver refuses to set no bytes.
+        if self.bytes == 0 {
+            return Ok(());
+        }
         // SAFETY: it has that many bytes.
         let clear = || unsafe { result::memset_d8_async(self.address, 0, self.bytes, self.device.stream.get()) };
         self.device.timed(0, || self.device.checked("memory is cleared", clear()))

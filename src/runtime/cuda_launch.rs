@@ -66,7 +66,7 @@ pub(super) fn on_device(tensor: &Tensor, device: &Rc<Device>) -> Result<Rc<Devic
         return Ok(memory);
     }
     let (buffer, known) = (storage.read(), storage.known());
-    let memory = Rc::new(device.allocate((known.len() * buffer.element_size()).max(1))?);
+    let memory = Rc::new(device.allocate(known.len() * buffer.element_size())?);
     if !known.is_empty() {
         let from = with_elements!(&*buffer, elements => elements[known.clone()].as_ptr().cast::<u8>());
         // SAFETY: the buffer is borrowed, and has these elements.
@@ -107,7 +107,7 @@ impl DeviceKernel {
         }
         let mut results = Vec::new();
         for (made, (shape, _)) in kernel.made.iter().zip(&geometry.made) {
-            results.push(Rc::new(device.allocate((layout::numel(shape) * made.dtype.size()).max(1))?));
+            results.push(Rc::new(device.allocate(layout::numel(shape) * made.dtype.size())?));
         }
         for (store, &offset) in kernel.stores.iter().zip(&geometry.offsets[kernel.loads.len()..]) {
             let begin = offset * kernel.made[store.tensor].dtype.size();
@@ -128,7 +128,7 @@ impl DeviceKernel {
         let mut partial = Vec::new();
         for sums in &sums {
             let elements = (sums.elements * sums.copies * blocks) as usize;
-            let memory = device.allocate((elements * size_of::<f64>()).max(1))?;
+            let memory = device.allocate(elements * size_of::<f64>())?;
             memory.clear()?;
             place(sums, (memory.address(), elements), &mut launch)?;
             partial.push((memory, elements));

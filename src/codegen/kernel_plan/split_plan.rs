@@ -12,7 +12,7 @@
 use super::grid_plan::{Grid, RowsBy};
 use super::wide_plan::Wide;
 use crate::codegen::kernel::{Direction, Kernel, Traversal};
-use crate::codegen::loop_structure::Loops;
+use crate::codegen::loop_structure::{Aim, Loops};
 
 /// Threads of a split launch whose rows are computed by a thread each: those of 128 processors with
 /// 2048 each.
@@ -33,7 +33,7 @@ pub struct Parts {
 }
 
 /// Whether a kernel has a launch of its own for parts of rows: it reduces once, and all else is of
-/// rows.
+/// rows. A part writes no elements.
 pub(crate) fn can_split(kernel: &Kernel, traversal: &Traversal, grid: Grid) -> bool {
     let loops = Loops::new(kernel, traversal, &super::Plan::plain(traversal, &super::TUNING));
     let has_scan = kernel.steps.iter().any(|step| step.scan.is_some());
@@ -42,7 +42,9 @@ pub(crate) fn can_split(kernel: &Kernel, traversal: &Traversal, grid: Grid) -> b
         Direction::Inner | Direction::Split | Direction::Strided => grid.rows == RowsBy::Block,
         Direction::Points => false,
     };
-    follows && !has_scan && kernel.column_reductions.is_empty() && loops.phases == 2 && loops.aims(1).is_empty()
+    let reduces_once = loops.phases == 2 && loops.aims(1).is_empty();
+    let only_reduces = loops.aims(0).iter().all(|aim| matches!(aim, Aim::Reduce(_)));
+    follows && !has_scan && kernel.column_reductions.is_empty() && reduces_once && only_reduces
 }
 
 /// The parts of rows of so many elements, if it is worth it to split them.

@@ -48,6 +48,19 @@ with prim::FusionGroup_0 = graph(%x : Float(*, *)):
   return (%m)
 ";
 
+/// A group with a result that has no elements where another has some.
+const HALVES: &str = "graph(%x : Half(*, *)):
+  %t : Tensor, %s : Tensor = prim::FusionGroup_0(%x)
+  return (%t, %s)
+with prim::FusionGroup_0 = graph(%x : Half(*, *)):
+  %none : None = prim::Constant()
+  %no : bool = prim::Constant[value=0]()
+  %outer : int[] = prim::Constant[value=[0]]()
+  %t : Tensor = aten::tanh(%x)
+  %s : Tensor = aten::sum(%t, %outer, %no, %none)
+  return (%t, %s)
+";
+
 /// A write to an input.
 const IN_PLACE: &str = "graph(%x : Float(*, *), %y : Float(*, *)):
   %one : int = prim::Constant[value=1]()
@@ -95,6 +108,7 @@ fn folder() -> &'static Path {
             assert!(built.success(), "{name} is not built");
         }
         std::fs::write(folder.join("graph.ir"), GRAPH).expect("it is written");
+        std::fs::write(folder.join("halves.ir"), HALVES).expect("it is written");
         std::fs::write(folder.join("loop.ir"), LOOP).expect("it is written");
         std::fs::write(folder.join("in_place.ir"), IN_PLACE).expect("it is written");
         for dtype in ["Float", "Half", "BFloat16"] {
@@ -159,6 +173,14 @@ fn results_are_those_of_the_interpreter() {
         assert!(ran.count("called cuLaunchKernel") > 0, "{}", ran.err);
         assert_eq!(ran.left(), [], "{}", ran.err);
     }
+}
+
+#[test]
+fn empty_results_are_fetched() {
+    let run = "validate halves.ir --shape %x=0,7 --backend=cuda --no-cache";
+    let ran = jitopt(run, &[]);
+    assert_eq!((ran.code, ran.left()), (0, vec![]), "{}{}", ran.out, ran.err);
+    assert!(ran.count("called cuLaunchKernel") > 0, "{}", ran.err);
 }
 
 #[test]
