@@ -12,21 +12,18 @@ step() { printf '\n== %s\n' "$*"; "$@"; }
 step cargo fmt --all --check
 # rustfmt does not find modules that a macro declares.
 step rustfmt --check --edition 2024 passes/*.rs tools/fuzz/src/*.rs tools/fuzz/fuzz_targets/*.rs
-# With the feature `mutants`, whose code no other step compiles.
+# With the feature `mutants`, whose code no other step compiles; fuzz targets without libFuzzer.
 step cargo clippy --quiet --workspace --all-targets --all-features -- -D warnings
 RUSTDOCFLAGS=-Dwarnings step cargo doc --quiet --no-deps --workspace
 
-# The coverage-guided fuzz targets need a nightly toolchain and a C++ compiler.
-if cargo +nightly --version > /dev/null 2>&1 && command -v c++ > /dev/null; then
-  RUSTFLAGS='--cfg fuzzing' step cargo +nightly check --quiet --manifest-path tools/fuzz/Cargo.toml
-fi
+# Everything that tests need, in one build: with `--package jitopt` crates have fewer features, and
+# are compiled a second time.
+step cargo test --quiet --workspace --no-run
 
-# The commands that the README shows, on the files of the repository.
-step cargo build --quiet --package jitopt
+# The commands that the README shows, on the files of the repository. Archives are read by `inspect`
+# and `export` only, which lit files run.
 jitopt="${CARGO_TARGET_DIR:-target}/debug/jitopt"
-# As the README does, without naming the binary.
-# Archives are read by `inspect` and `export` only, which lit files run.
-for sample in $(cargo run --quiet --locked -- samples | cut -d ' ' -f 1 | grep -v '\.pt$'); do
+for sample in $("$jitopt" samples | cut -d ' ' -f 1 | grep -v '\.pt$'); do
   "$jitopt" samples "$sample" | "$jitopt" --passes='@default' --verify-roundtrip > /dev/null
 done
 

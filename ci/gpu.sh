@@ -5,6 +5,10 @@
 #
 #   ci/gpu.sh [JITOPT]        OUT=FOLDER for results; PYTHON for the peer, python3 by default;
 #                             SIZES='65536,1024 4096,16384' times these rows x elements
+#
+# Random groups run on the GPU with
+#   export JITOPT_DEVICE_GROUPS=1 JITOPT_EMULATED_GROUPS=1500
+#   cargo test -p jitopt --test suite emulated_groups
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

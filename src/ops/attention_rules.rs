@@ -109,9 +109,9 @@ pub fn on_weights(graph: &Graph, node: Node, weights: Value) -> Option<Option<DT
 }
 
 /// The strides of the result of [`ATTENTION`] for query, key and value, if it has the shape of the
-/// query; none where it is contiguous. PyTorch's kernel for processors, which takes operands of four
-/// dimensions with a contiguous last one, gives the result the order of dimensions of the query:
-/// programs view it without the heads.
+/// query; none where it is contiguous. PyTorch's kernel for processors takes operands of four
+/// dimensions with a contiguous last one, and gives the result the order of dimensions of the
+/// query: programs view it without the heads.
 ///
 /// ```text
 /// %q = aten::transpose(%x, 1, 2)                        Float(2, 4, 7, 8), strides 224, 8, 32, 1

@@ -176,7 +176,7 @@ fn refuse_nonsense(args: &RunArgs) -> Result<(), Error> {
     }
     processor::refuse_idle(&semantics.backend.options())?;
     if semantics.plan.is_some() && !semantics.backend.has_kernels() {
-        return refuse("--plan: it says how kernels are scheduled; add --backend=cpu");
+        return refuse("--plan: it schedules kernels; add --backend=cpu");
     }
     for (name, x) in [("--rtol", checks.rtol), ("--atol", checks.atol)] {
         if x.is_some_and(|x| x.is_nan() || x < 0.0) {

@@ -10,6 +10,7 @@ mod support;
 
 mod any_order;
 mod coverage_matrix;
+mod emulated_groups;
 mod exported_programs;
 mod false_alarms;
 mod fused_cases;

@@ -19,11 +19,6 @@
 //! the test's: so of twenty units, one is compiled as by `jitopt run`, one for AVX2 and one for
 //! baseline x86-64 processors, the others without vectors.
 //!
-//! A hundred groups also run as blocks of threads that are emulated, half of them with each access
-//! of memory checked, a unit in the order of their numbers and others in orders that seeds
-//! determine; `JITOPT_EMULATED_GROUPS=10000` sets the number. With `JITOPT_DEVICE_GROUPS=1` they run
-//! on a GPU, too, and must give the same bits there.
-//!
 //! `JITOPT_GROUPS=100000` sets the number of groups, `JITOPT_GROUPS=500-600` a range of seeds; the
 //! default is 900 groups. `JITOPT_GROUPS_VECTORS=1` vectorises all units. If the compiler has
 //! AddressSanitizer, kernels run under it with its library preloaded:
@@ -60,7 +55,6 @@ use jitopt_core::interpreter::{Environment, IValue, Machine, Release};
 use jitopt_core::ir::Graph;
 use jitopt_core::ops::rows::{Row, rows};
 use jitopt_core::runtime::backend::{Counts, Request};
-use jitopt_core::runtime::cuda_libraries::{DRIVER_VARIABLE, NVRTC_VARIABLE};
 use jitopt_core::runtime::{CpuBackend, Engine, Settings};
 use jitopt_core::tensor::{DType, Precision, Tensor};
 use jitopt_core::text::{ParseOptions, parse};
@@ -164,7 +158,7 @@ struct Section {
     lines: Vec<String>,
     tensors: Vec<String>,
     computed: Vec<String>,
-    inputs: Vec<IValue>,
+    pub(crate) inputs: Vec<IValue>,
     next: usize,
     /// The shape of the largest operand.
     shape: Vec<i64>,
@@ -675,8 +669,8 @@ fn how(unit: u64) -> How {
 }
 
 /// The results of a checked group.
-struct Checked {
-    wrong: Option<String>,
+pub(crate) struct Checked {
+    pub(crate) wrong: Option<String>,
     /// The seed, if only the tolerance accepted the result, and the finding by the budget.
     loosened: Option<(u64, String)>,
     counts: Counts,
@@ -713,63 +707,6 @@ pub(crate) fn compile_all(groups: &[(u64, Graph, Group)], backend: &CpuBackend) 
         }
     });
     backend.compile_together(&requests.collect::<Vec<_>>());
-}
-
-/// The GPU on which groups run as well, if `JITOPT_DEVICE_GROUPS` is set.
-fn device(settings: &Settings) -> Option<CpuBackend> {
-    let variable = |name: &str| std::env::var(name).ok();
-    let (driver, nvrtc) = (variable(DRIVER_VARIABLE), variable(NVRTC_VARIABLE));
-    let settings = Settings { engine: Engine::Device, driver, nvrtc, ..settings.clone() };
-    variable("JITOPT_DEVICE_GROUPS").map(|_| CpuBackend::new(settings))
-}
-
-/// What a GPU computes that emulated blocks of threads do not, and how many groups ran on both.
-fn differing_on_device(
-    groups: &[(u64, Graph, Group)],
-    emulated: &CpuBackend,
-    device: &CpuBackend,
-) -> (Vec<String>, u64) {
-    compile_all(groups, device);
-    let (mut wrong, mut same) = (Vec::new(), 0);
-    for (seed, graph, group) in groups {
-        match same_bits(graph, &group.inputs, device, emulated) {
-            Ok(ran) => same += u64::from(ran),
-            Err(why) => wrong.push(format!("seed {seed}, on the device: {why}\n{}", group.text)),
-        }
-    }
-    wrong.extend(device.failure());
-    (wrong, same)
-}
-
-/// Groups as blocks of threads that are emulated: against the interpreter, and where nothing is
-/// reduced bit by bit against kernels of the processor. Returns what is wrong, how many ran, and
-/// how many have the same bits there and on a GPU.
-fn check_emulated(seeds: &[u64], engine: Engine, schedule_seed: u32) -> (Vec<String>, u64, [u64; 2]) {
-    let cc = Some(std::env::var("CC").unwrap_or("cc".to_owned()));
-    let settings = Settings { cc, guarded: true, scalar: true, threads: Some(1), ..Settings::default() };
-    let emulated = Rc::new(CpuBackend::new(Settings { engine, schedule_seed, ..settings.clone() }));
-    let device = device(&settings);
-    let compiled = CpuBackend::new(settings);
-    let groups: Vec<(u64, Graph, Group)> = seeds.iter().map(parsed).collect();
-    compile_all(&groups, &emulated);
-    compile_all(&groups, &compiled);
-    let (mut wrong, mut same) = (Vec::new(), 0);
-    for (seed, graph, group) in &groups {
-        let checked = check(*seed, graph, group, &emulated);
-        wrong.extend(checked.wrong);
-        if group.reduces {
-            continue;
-        }
-        match same_bits(graph, &group.inputs, &compiled, &emulated) {
-            Ok(ran) => same += u64::from(ran),
-            Err(why) => wrong.push(format!("seed {seed}: {why}\n{}", group.text)),
-        }
-    }
-    let (other, on_device) =
-        device.map_or_else(Default::default, |device| differing_on_device(&groups, &emulated, &device));
-    wrong.extend(other);
-    wrong.extend(emulated.findings());
-    (wrong, emulated.counts().launched, [same, on_device])
 }
 
 /// Compiles groups together and checks each.
@@ -820,7 +757,7 @@ fn check_together(seeds: &[u64], how: How) -> Vec<Checked> {
 }
 
 /// The failure of a group, if any; the counters, and why it was not compiled.
-fn check(seed: u64, graph: &Graph, group: &Group, backend: &Rc<CpuBackend>) -> Checked {
+pub(crate) fn check(seed: u64, graph: &Graph, group: &Group, backend: &Rc<CpuBackend>) -> Checked {
     let (before, said) = (backend.counts(), backend.remarks().len());
     let settings = JudgeSettings { backend: Some(backend.clone()), ..JudgeSettings::default() };
     let policy =
@@ -865,26 +802,6 @@ fn check(seed: u64, graph: &Graph, group: &Group, backend: &Rc<CpuBackend>) -> C
     let wrong = wrong.map(|why| format!("seed {seed}{often}: {why}\n{}{}", group.text, layouts(group)));
     let loosened = loosened.map(|why| (seed, format!("{why}\n{}", group.text)));
     Checked { wrong, loosened, counts, nests: 0, reduced_nests: 0, judged_nests: 0, reasons }
-}
-
-#[test]
-fn emulated_groups() {
-    let asked_for = std::env::var("JITOPT_EMULATED_GROUPS").unwrap_or("100".to_owned());
-    let seeds: Vec<u64> = (0..asked_for.parse().expect("a number")).collect();
-    let units: Vec<(usize, &[u64])> = seeds.chunks(TOGETHER).enumerate().collect();
-    let engine = |unit: usize| if unit.is_multiple_of(2) { Engine::Checked } else { Engine::Emulated };
-    let checked = parallel::each(&units, |(unit, seeds)| check_emulated(seeds, engine(*unit), (*unit / 2 % 3) as u32));
-    let wrong: Vec<&String> = checked.iter().flat_map(|unit| &unit.0).collect();
-    let sum = |count: &dyn Fn(&(Vec<String>, u64, [u64; 2])) -> u64| checked.iter().map(count).sum::<u64>();
-    let (launched, same, on_device) = (sum(&|unit| unit.1), sum(&|unit| unit.2[0]), sum(&|unit| unit.2[1]));
-    println!("{} groups, {launched} launches, {same} with the bits of the processor's kernels", seeds.len());
-    println!("{on_device} with the same bits on a GPU");
-    let shown: Vec<&str> = wrong.iter().take(10).map(|text| text.as_str()).collect();
-    assert!(wrong.is_empty(), "{} of {} are wrong\n{}", wrong.len(), seeds.len(), shown.join("\n"));
-    assert!(launched * 2 > seeds.len() as u64, "hardly a group runs: {launched}");
-    assert!(same * 4 > seeds.len() as u64, "hardly a group has the bits of the processor: {same}");
-    let has_device = std::env::var("JITOPT_DEVICE_GROUPS").is_ok();
-    assert!(!has_device || on_device * 2 > seeds.len() as u64, "hardly a group runs on the GPU: {on_device}");
 }
 
 #[test]

@@ -298,7 +298,10 @@ impl Trial<'_> {
             lengths.clear();
         }
         let by_values = decided_by_values(resolved, operands);
-        let whole = self.infer(&subject, &lengths, &|_| true, &|_| 0, by_values);
+        let whole = match lengths.is_empty() {
+            true => self.infer_of(&subject, (graph, &inputs, &results), &|_| 0, by_values),
+            false => self.infer(&subject, &lengths, &|_| true, &|_| 0, by_values),
+        };
         let entry = self.tally.seen.entry(format!("{:?} {}", self.era, resolved.text(self.era))).or_insert(true);
         *entry &= whole;
         self.dump(&results, operands, resolved);
@@ -321,10 +324,21 @@ impl Trial<'_> {
         how: &dyn Fn(usize) -> usize,
         may_lack: bool,
     ) -> bool {
-        let Some((mut graph, inputs)) = subject.graph(lengths, known) else { return true };
+        let Some((graph, inputs)) = subject.graph(lengths, known) else { return true };
         let Some(results) = outcome(&graph, &inputs) else { return true };
+        self.infer_of(subject, (graph, &inputs, &results), how, may_lack)
+    }
+
+    /// The same for a graph that ran on inputs.
+    fn infer_of(
+        &mut self,
+        subject: &Subject<'_>,
+        (mut graph, inputs, results): (Graph, &[IValue], &[IValue]),
+        how: &dyn Fn(usize) -> usize,
+        may_lack: bool,
+    ) -> bool {
         let params: Vec<_> = graph.params(graph.root()).collect();
-        for (i, (param, input)) in params.into_iter().zip(&inputs).enumerate() {
+        for (i, (param, input)) in params.into_iter().zip(inputs).enumerate() {
             if let IValue::Tensor(tensor) = input {
                 graph.set_type(param, known_type(tensor, how(i)));
             }
@@ -336,11 +350,11 @@ impl Trial<'_> {
             let types: Vec<Type> = after.results(after.root()).map(|result| after.ty(result)).collect();
             self.tally.checked += 1;
             let name = shown(subject.kind, subject.operands);
-            if let Some(why) = types.iter().zip(&results).find_map(|(ty, value)| contradiction(*ty, value)) {
+            if let Some(why) = types.iter().zip(results).find_map(|(ty, value)| contradiction(*ty, value)) {
                 let types: Vec<String> = after.params(after.root()).map(|param| after.ty(param).to_string()).collect();
                 self.tally.wrong.insert(format!("{:?} {name} of {}: {why}", subject.era, types.join(" ")));
             }
-            let lacks = types.iter().zip(&results).find_map(|(ty, value)| missing(*ty, value));
+            let lacks = types.iter().zip(results).find_map(|(ty, value)| missing(*ty, value));
             if let Some(why) = lacks.filter(|_| i == 0) {
                 whole = false;
                 // Up to 1.4 mixed element types are refused or have other results, and the table

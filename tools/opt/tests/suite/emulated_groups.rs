@@ -1,0 +1,95 @@
+//! Random groups as blocks of threads that are emulated, against the interpreter, and bit by bit
+//! against kernels of the processor and of a GPU.
+//!
+//! A hundred groups run, half of them with each access of memory checked, a unit in the order of
+//! its threads' numbers and others in orders that seeds determine; `JITOPT_EMULATED_GROUPS=10000`
+//! sets the number. With `JITOPT_DEVICE_GROUPS=1` they run on a GPU, too, and must give the same
+//! bits there.
+
+#![allow(clippy::print_stdout, reason = "figures are for those who ask with --nocapture")]
+
+use crate::random_groups::{Group, TOGETHER, check, compile_all, parsed};
+use crate::support::nest_runs::same_bits;
+use crate::support::parallel;
+
+use jitopt_core::ir::Graph;
+use jitopt_core::runtime::cuda_libraries::{DRIVER_VARIABLE, NVRTC_VARIABLE};
+use jitopt_core::runtime::{CpuBackend, Engine, Settings};
+use std::rc::Rc;
+
+/// The GPU on which groups run as well, if `JITOPT_DEVICE_GROUPS` is set.
+fn device(settings: &Settings) -> Option<CpuBackend> {
+    let variable = |name: &str| std::env::var(name).ok();
+    let (driver, nvrtc) = (variable(DRIVER_VARIABLE), variable(NVRTC_VARIABLE));
+    let settings = Settings { engine: Engine::Device, driver, nvrtc, ..settings.clone() };
+    variable("JITOPT_DEVICE_GROUPS").map(|_| CpuBackend::new(settings))
+}
+
+/// What a GPU computes that emulated blocks of threads do not, and how many groups ran on both.
+fn differing_on_device(
+    groups: &[(u64, Graph, Group)],
+    emulated: &CpuBackend,
+    device: &CpuBackend,
+) -> (Vec<String>, u64) {
+    compile_all(groups, device);
+    let (mut wrong, mut same) = (Vec::new(), 0);
+    for (seed, graph, group) in groups {
+        match same_bits(graph, &group.inputs, device, emulated) {
+            Ok(ran) => same += u64::from(ran),
+            Err(why) => wrong.push(format!("seed {seed}, on the device: {why}\n{}", group.text)),
+        }
+    }
+    wrong.extend(device.failure());
+    (wrong, same)
+}
+
+/// Groups as blocks of threads that are emulated: against the interpreter, and where nothing is
+/// reduced bit by bit against kernels of the processor. Returns what is wrong, how many ran, and
+/// how many have the same bits there and on a GPU.
+fn check_emulated(seeds: &[u64], engine: Engine, schedule_seed: u32) -> (Vec<String>, u64, [u64; 2]) {
+    let cc = Some(std::env::var("CC").unwrap_or("cc".to_owned()));
+    let settings = Settings { cc, guarded: true, scalar: true, threads: Some(1), ..Settings::default() };
+    let emulated = Rc::new(CpuBackend::new(Settings { engine, schedule_seed, ..settings.clone() }));
+    let device = device(&settings);
+    let compiled = CpuBackend::new(settings);
+    let groups: Vec<(u64, Graph, Group)> = seeds.iter().map(parsed).collect();
+    compile_all(&groups, &emulated);
+    compile_all(&groups, &compiled);
+    let (mut wrong, mut same) = (Vec::new(), 0);
+    for (seed, graph, group) in &groups {
+        let checked = check(*seed, graph, group, &emulated);
+        wrong.extend(checked.wrong);
+        if group.reduces {
+            continue;
+        }
+        match same_bits(graph, &group.inputs, &compiled, &emulated) {
+            Ok(ran) => same += u64::from(ran),
+            Err(why) => wrong.push(format!("seed {seed}: {why}\n{}", group.text)),
+        }
+    }
+    let (other, on_device) =
+        device.map_or_else(Default::default, |device| differing_on_device(&groups, &emulated, &device));
+    wrong.extend(other);
+    wrong.extend(emulated.findings());
+    (wrong, emulated.counts().launched, [same, on_device])
+}
+
+#[test]
+fn emulated_groups_agree() {
+    let asked_for = std::env::var("JITOPT_EMULATED_GROUPS").unwrap_or("100".to_owned());
+    let seeds: Vec<u64> = (0..asked_for.parse().expect("a number")).collect();
+    let units: Vec<(usize, &[u64])> = seeds.chunks(TOGETHER).enumerate().collect();
+    let engine = |unit: usize| if unit.is_multiple_of(2) { Engine::Checked } else { Engine::Emulated };
+    let checked = parallel::each(&units, |(unit, seeds)| check_emulated(seeds, engine(*unit), (*unit / 2 % 3) as u32));
+    let wrong: Vec<&String> = checked.iter().flat_map(|unit| &unit.0).collect();
+    let sum = |count: &dyn Fn(&(Vec<String>, u64, [u64; 2])) -> u64| checked.iter().map(count).sum::<u64>();
+    let (launched, same, on_device) = (sum(&|unit| unit.1), sum(&|unit| unit.2[0]), sum(&|unit| unit.2[1]));
+    println!("{} groups, {launched} launches, {same} with the bits of the processor's kernels", seeds.len());
+    println!("{on_device} with the same bits on a GPU");
+    let shown: Vec<&str> = wrong.iter().take(10).map(|text| text.as_str()).collect();
+    assert!(wrong.is_empty(), "{} of {} are wrong\n{}", wrong.len(), seeds.len(), shown.join("\n"));
+    assert!(launched * 2 > seeds.len() as u64, "hardly a group runs: {launched}");
+    assert!(same * 4 > seeds.len() as u64, "hardly a group has the bits of the processor: {same}");
+    let has_device = std::env::var("JITOPT_DEVICE_GROUPS").is_ok();
+    assert!(!has_device || on_device * 2 > seeds.len() as u64, "hardly a group runs on the GPU: {on_device}");
+}
