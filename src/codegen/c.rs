@@ -105,7 +105,7 @@ impl Printer<'_> {
             match (one.spread, value) {
                 (Spread::One, Some(value)) => self.line(&format!("{constant}{} {name} = {value};", one.ty)),
                 (Spread::One, None) => self.line(&format!("{} {name};", one.ty)),
-                (Spread::Columns(n) | Spread::Side(n) | Spread::Threads(n), value) => {
+                (Spread::Columns(n) | Spread::Side(n) | Spread::Threads(n) | Spread::Warps(n), value) => {
                     self.line(&format!("{} {name}[{n}];", one.ty));
                     filled.extend(value.map(|value| format!("{} = {value};", self.variable(*variable))));
                 }
@@ -256,7 +256,7 @@ impl Spelling for Printer<'_> {
         match self.nest.variables[variable].spread {
             Spread::One => name.clone(),
             Spread::Columns(_) => format!("{name}[{}]", self.row()),
-            Spread::Side(_) | Spread::Threads(_) => format!("{name}[r]"),
+            Spread::Side(_) | Spread::Threads(_) | Spread::Warps(_) => format!("{name}[r]"),
         }
     }
 
@@ -292,7 +292,7 @@ impl Spelling for Printer<'_> {
             Known::Line if self.at_once().is_some() => "j + u",
             Known::Line => "j",
             Known::Point => "i",
-            Known::Thread | Known::Half | Known::Element | Known::End | Known::Distance => "",
+            Known::Thread | Known::Lane | Known::Element | Known::End | Known::Distance => "",
         }
     }
 }

@@ -95,7 +95,7 @@ impl Printer<'_> {
             }
             Axis::Side => self.open("for (i64 r = 0; r < side; r++) {"),
             // Nests of processors have no blocks of threads.
-            Axis::Elements | Axis::Chunks | Axis::Distances | Axis::Halves | Axis::Rounds(_) | Axis::Lanes(_) => {
+            Axis::Elements | Axis::Chunks | Axis::Distances | Axis::Halves(_) | Axis::Rounds(_) | Axis::Lanes(_) => {
                 self.open("#error threads {")
             }
             Axis::Pieces => self.pieces(),

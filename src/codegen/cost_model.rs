@@ -221,8 +221,7 @@ impl Counter<'_> {
             Axis::Parts { columns, .. } => self.split(around.points, columns, &mut inside.points),
             Axis::Elements if all.bind == Bind::Thread => self.elements_of_threads(count),
             Axis::Elements => count,
-            Axis::Halves if self.open.threads => WARP.log2(),
-            Axis::Halves => self.threads().log2(),
+            Axis::Halves(lanes) => (lanes as f64).log2(),
             _ => 1.0,
         };
         inside.times *= trips;

@@ -31,6 +31,8 @@ use std::collections::BTreeSet;
 const HEAD: &str = include_str!("cuda_head.c");
 /// What follows the functions of units that read or write halves.
 const HALVES: &str = include_str!("cuda_halves.c");
+/// What precedes functions whose threads merge states.
+const WARPS: &str = include_str!("cuda_warps.c");
 
 /// A unit of several functions.
 pub(crate) fn unit(functions: &[String]) -> String {
@@ -38,7 +40,9 @@ pub(crate) fn unit(functions: &[String]) -> String {
     let called = prelude::used_by(functions.iter().map(String::as_str));
     let called = called.replace("static __attribute__((used)) u32 jo_none;", "#define jo_none 0u");
     let halves = if called.contains("_half(") { HALVES } else { "" };
-    let head = format!("{}{called}\n{halves}", HEAD.trim_end());
+    let has_warps = functions.iter().any(|function| function.contains("JO_FIRST_LANE("));
+    let warps = if has_warps { WARPS } else { "" };
+    let head = format!("{}{called}\n{halves}{warps}", HEAD.trim_end());
     functions.iter().fold(head, |unit, function| unit + "\n" + function)
 }
 
@@ -116,7 +120,7 @@ impl Printer<'_> {
                 format!("for ({begin}; chunk < launch.count; chunk += {threads}, element += {threads}) {{")
             }
             (Axis::Distances, _) => format!("for (jo_index distance = 1; distance < {threads}; distance *= 2) {{"),
-            (Axis::Halves, _) => format!("for (jo_index half = {}; half > 0; half /= 2) {{", threads / 2),
+            (Axis::Halves(lanes), _) => format!("for (u32 half = {}; half > 0; half /= 2) {{", lanes / 2),
             (Axis::Rounds(rounds), _) => format!("for (i32 round = 0; round < {rounds}; round++) {{"),
             (Axis::Lanes(lanes), _) => format!("for (i32 lane = 0; lane < {lanes}; lane++) {{"),
             (other, _) => format!("#error {other:?}"),
@@ -132,7 +136,7 @@ impl Printer<'_> {
     }
 
     fn looped(&mut self, all: &For) {
-        if matches!(all.axis, Axis::Rounds(_) | Axis::Lanes(_)) {
+        if all.bind == Bind::Unroll {
             self.line("JO_UNROLL");
         }
         self.open(&self.loop_over(all));
@@ -205,7 +209,9 @@ impl Printer<'_> {
         let one = &self.nest.variables[variable];
         let constant = if one.is_fixed { "const " } else { "" };
         let text = match (one.spread, initial) {
-            (Spread::Threads(threads), _) => format!("JO_SHARED({}, {}, {threads});", one.ty, one.name),
+            (Spread::Threads(count) | Spread::Warps(count), _) => {
+                format!("JO_SHARED({}, {}, {count});", one.ty, one.name)
+            }
             (_, Some(term)) => format!("{constant}{} {} = {};", one.ty, one.name, self.term(term)),
             (_, None) => format!("{} {};", one.ty, one.name),
         };
@@ -291,10 +297,10 @@ impl Printing for Printer<'_> {
             }
             Stmt::Begin(variables) => variables.iter().for_each(|(one, initial)| self.begin(*one, initial.as_ref())),
             Stmt::Set { variable, term, note } => {
-                let statement = match self.nest.variables[*variable].spread {
-                    Spread::Threads(_) => {
-                        format!("JO_PUT({}, JO_THREAD, {});", self.nest.variables[*variable].name, self.term(term))
-                    }
+                let one = &self.nest.variables[*variable];
+                let statement = match one.spread {
+                    Spread::Threads(_) => format!("JO_PUT({}, JO_THREAD, {});", one.name, self.term(term)),
+                    Spread::Warps(_) => format!("JO_PUT({}, JO_WARP, {});", one.name, self.term(term)),
                     _ => self.set(*variable, term),
                 };
                 self.noted(&statement, note);
@@ -317,6 +323,7 @@ impl Spelling for Printer<'_> {
         let one = &self.nest.variables[variable];
         match one.spread {
             Spread::Threads(_) => format!("JO_GET({}, JO_THREAD)", one.name),
+            Spread::Warps(_) => format!("JO_GET({}, JO_WARP)", one.name),
             _ => one.name.clone(),
         }
     }
@@ -333,7 +340,7 @@ impl Spelling for Printer<'_> {
         match known {
             Known::Count => "(double)launch.count",
             Known::Thread => "JO_THREAD",
-            Known::Half => "half",
+            Known::Lane => "JO_LANE",
             Known::Element if self.nest.lanes > 1 => "(i64)(element + lane)",
             Known::Element => "(i64)element",
             Known::First => "element",
@@ -349,15 +356,13 @@ impl Spelling for Printer<'_> {
     }
 
     fn of_thread(&self, origin: Origin) -> String {
+        let named = |variable: usize| &self.nest.variables[variable].name;
         match origin {
-            Origin::Partner(variable) => format!("JO_GET({}, JO_THREAD + half)", self.nest.variables[variable].name),
-            Origin::OfFirst(variable) => format!("JO_GET({}, 0)", self.nest.variables[variable].name),
-            Origin::OfLast(variable) => {
-                format!("JO_GET({}, {})", self.nest.variables[variable].name, self.threads() - 1)
-            }
-            Origin::Before(variable) => {
-                format!("JO_GET({}, JO_THREAD - distance)", self.nest.variables[variable].name)
-            }
+            Origin::Partner(own) => format!("JO_LANE_BELOW({}, {}, half)", self.nest.variables[own].ty, named(own)),
+            Origin::OfFirst(own) => format!("JO_FIRST_LANE({}, {})", self.nest.variables[own].ty, named(own)),
+            Origin::OfWarp(all) => format!("JO_GET({}, JO_LANE % {})", named(all), self.nest.variables[all].count()),
+            Origin::OfLast(all) => format!("JO_GET({}, {})", named(all), self.threads() - 1),
+            Origin::Before(all) => format!("JO_GET({}, JO_THREAD - distance)", named(all)),
             _ => String::new(),
         }
     }

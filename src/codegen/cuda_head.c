@@ -33,6 +33,10 @@ typedef struct {
 #define JO_BLOCK blockIdx.x
 #define JO_BLOCKS gridDim.x
 #define JO_BARRIER() __syncthreads()
+#define JO_LANE (threadIdx.x % 32)
+#define JO_WARP (threadIdx.x / 32)
+#define JO_LANE_BELOW(type, own, by) jo_lane_below<type>(own, by)
+#define JO_FIRST_LANE(type, own) jo_first_lane<type>(own)
 #define JO_SHARED(type, name, count) __shared__ type name[count]
 #define JO_GET(memory, at) (memory)[at]
 #define JO_PUT(memory, at, value) (memory)[at] = (value)

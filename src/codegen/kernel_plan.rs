@@ -33,7 +33,7 @@ use crate::tensor::DType;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) use grid_choice::{check_grid, choose_grid};
-pub use grid_plan::{Grid, RowsBy};
+pub use grid_plan::{Grid, RowsBy, WARP};
 pub(crate) use grid_plan::{MOST_ACCESSES, MOST_NUMBERS, fits_grid};
 pub use legality::check;
 pub use plan_text::{Entry, PlanFile};

@@ -38,6 +38,7 @@
 
 pub mod build;
 mod element_nests;
+mod grid_merges;
 mod grid_nests;
 mod grid_scans;
 mod grid_splits;
@@ -131,8 +132,8 @@ pub enum Axis {
     Chunks,
     /// Distances between threads of a block, each twice the one before: 1, 2, ... 128.
     Distances,
-    /// Halves of the threads of a block, each half as large as the one before: 128, 64, ... 1.
-    Halves,
+    /// Halves of so many lanes of a warp, each half as large as the one before: 16, 8, ... 1.
+    Halves(usize),
     /// So many rounds, in each of which the threads of a block take neighbouring groups of
     /// elements: all of a row that is kept in registers.
     Rounds(usize),
@@ -193,11 +194,13 @@ pub enum Origin {
     Known(Known),
     /// A slot of the state that a part of a split row has left, of a C type.
     Found(usize, &'static str),
-    /// A variable of the thread that is half a step further in the loop over halves.
+    /// A variable of the lane of the warp that is a half further in the loop over halves.
     Partner(usize),
-    /// A variable of the first thread of the block.
+    /// A variable of the first lane of the warp.
     OfFirst(usize),
-    /// A variable of the last one.
+    /// A variable of the warp whose number is that of this lane, of as many warps as have one.
+    OfWarp(usize),
+    /// A variable of the last thread of the block.
     OfLast(usize),
     /// A variable of the thread that is a distance before this one in the loop over distances.
     Before(usize),
@@ -224,8 +227,8 @@ pub enum Known {
     Point,
     /// The thread in its block.
     Thread,
-    /// The threads of a half.
-    Half,
+    /// The lane of its warp that a thread is.
+    Lane,
     /// The position of an element in its row.
     Element,
     /// The elements of a row, as a position.
@@ -430,6 +433,8 @@ pub enum Spread {
     Side(usize),
     /// One for each of so many threads of a block, which the others can read.
     Threads(usize),
+    /// One for each of so many warps of a block, which the others can read.
+    Warps(usize),
 }
 
 /// An operand or result, as a loop sees it.
@@ -562,7 +567,7 @@ impl Axis {
             Axis::Elements => "elements",
             Axis::Chunks => "chunks",
             Axis::Distances => "distances",
-            Axis::Halves => "halves",
+            Axis::Halves(_) => "halves",
             Axis::Rounds(_) => "rounds",
             Axis::Lanes(_) => "lanes",
         }
@@ -615,7 +620,7 @@ impl Variable {
     pub(crate) fn count(&self) -> usize {
         match self.spread {
             Spread::One => 1,
-            Spread::Columns(n) | Spread::Side(n) | Spread::Threads(n) => n,
+            Spread::Columns(n) | Spread::Side(n) | Spread::Threads(n) | Spread::Warps(n) => n,
         }
     }
 }
@@ -627,10 +632,13 @@ impl Nest {
         tiles.max().unwrap_or(1)
     }
 
-    /// Whether threads of a block wait for each other.
+    /// Whether threads wait for each other: at a barrier, or where lanes of a warp exchange values.
     pub(crate) fn has_barriers(&self) -> bool {
+        fn waits(stmt: &Stmt) -> bool {
+            matches!(stmt, Stmt::Barrier | Stmt::For(For { axis: Axis::Halves(_), .. }))
+        }
         fn is_in(stmts: &[Stmt]) -> bool {
-            stmts.iter().any(|stmt| matches!(stmt, Stmt::Barrier) || stmt.inside().into_iter().any(is_in))
+            stmts.iter().any(|stmt| waits(stmt) || stmt.inside().into_iter().any(is_in))
         }
         is_in(&self.body)
     }

@@ -330,6 +330,12 @@ impl Emulated {
             ),
             4 => format!("thread {thread} of block {block} writes an operand: {here}"),
             6 => format!("thread {thread} of block {block} is at an address that its size does not divide: {here}"),
+            7 if other_line < 0 => {
+                format!("thread {other_thread} of block {block} ends, and others of its warp give it values: {here}")
+            }
+            7 => format!(
+                "thread {thread} of block {block} gives others of its warp a value, and {other} is elsewhere: {here}; and: {there}"
+            ),
             _ if other_line < 0 => {
                 format!("thread {other_thread} of block {block} ends, and others wait at a barrier: {here}")
             }

@@ -246,13 +246,12 @@ fn without_barrier(text: &str, n: usize) -> String {
 
 #[test]
 fn each_removed_barrier_is_reported_with_its_ir_line() {
-    // Each phase of a softmax has arrays of its own: the last barrier of one is not needed for
-    // what the other writes.
+    // A softmax has two merges, each of which writes what is read before the barrier of the other.
     let all: [(&'static str, &str, &[usize]); 5] = [
-        (SUM, "aten::sum", &[0, 1, 2]),
-        (SOFTMAX, "aten::softmax", &[0, 1, 3, 4]),
-        (VARIANCE, "aten::var", &[0, 1, 2]),
-        (PLACE, "aten::argmax", &[0, 1, 2]),
+        (SUM, "aten::sum", &[0, 1]),
+        (SOFTMAX, "aten::softmax", &[0, 1]),
+        (VARIANCE, "aten::var", &[0, 1]),
+        (PLACE, "aten::argmax", &[0, 1]),
         (SCAN, "aten::cumsum", &[0, 1, 2, 3]),
     ];
     for (section, kind, needed) in all {
@@ -268,7 +267,7 @@ fn each_removed_barrier_is_reported_with_its_ir_line() {
 fn each_removed_mask_is_reported() {
     const MASKS: [&str; 5] = [
         "if (JO_THREAD == 0) {",
-        "if (JO_THREAD < half) {",
+        "if (JO_LANE == 0) {",
         "if (JO_THREAD >= distance) {",
         "if ((i64)element < launch.count) {",
         "if (element < launch.count) {",
@@ -306,15 +305,11 @@ fn accesses_apart_take_more_transactions() {
     // Each thread reads from a sector of its own.
     let (apart, same) = totals(RELU, "JO_GET(in0, r0)", "JO_GET(in0, r0 * 8 % 4096)", false);
     assert!(apart > same * 4, "{apart} sectors in place of {same}");
-    let (wavefronts, fewest) = totals(SUM, "JO_GET(all_a_y, 0)", "JO_GET(all_a_y, 0)", true);
+    let place = "JO_PUT(all_p_y, JO_THREAD, p_y)";
+    let (wavefronts, fewest) = totals(SCAN, place, place, true);
     assert_eq!(wavefronts, fewest);
     // Doubles that are 16 apart are in the same two banks.
-    let apart = totals(
-        SUM,
-        "JO_PUT(all_a_y, JO_THREAD, a_y)",
-        "JO_PUT(all_a_y, JO_THREAD % 16 * 16 + JO_THREAD / 16, a_y)",
-        true,
-    );
+    let apart = totals(SCAN, place, "JO_PUT(all_p_y, JO_THREAD % 16 * 16 + JO_THREAD / 16, p_y)", true);
     assert!(apart.0 > wavefronts + 8, "{apart:?}, and {wavefronts}");
 }
 
@@ -327,17 +322,20 @@ fn addresses_that_sizes_do_not_divide_are_reported() {
 
 #[test]
 fn injected_errors_are_reported() {
-    let injected: [(&'static str, &str, &str, &str); 5] = [
+    let below = "JO_LANE_BELOW(double, a_y, half)";
+    let injected: [(&'static str, &str, &str, &str); 7] = [
         (SUM, "element < launch.count", "element <= launch.count", "outside of the memory of an operand"),
         (RELU, "row < launch.rows", "row <= launch.rows", "outside of the memory of an operand"),
         (SUM, "if (JO_THREAD == 0) {", "{", "race, without a barrier in between"),
-        (SUM, "if (JO_THREAD < half) {", "{", "outside of the memory of an operand"),
+        (SUM, "if (JO_LANE == 0) {", "{", "race, without a barrier in between"),
+        (SUM, below, "(JO_LANE == 9 ? 0 : JO_LANE_BELOW(double, a_y, half))", "and thread 9 is elsewhere"),
         (
             SUM,
-            "JO_PUT(all_a_y, JO_THREAD, a_y);",
-            "if (JO_THREAD) JO_PUT(all_a_y, JO_THREAD, a_y);",
-            "nothing has written",
+            below,
+            "(JO_LANE == 9 ? 0 : JO_LANE_BELOW(double, a_y, half)); if (JO_LANE == 9) return",
+            "thread 9 of block",
         ),
+        (SUM, "JO_PUT(all_a_y, JO_WARP, a_y);", "if (JO_WARP) JO_PUT(all_a_y, JO_WARP, a_y);", "nothing has written"),
     ];
     for (section, from, to, expected) in injected {
         let change = |text: &str| {

@@ -1,6 +1,7 @@
 // Blocks of threads on a processor. This text stands before a unit of kernels, whose head is
 // codegen/cuda_head.c, and gives its words their meaning: blocks run one after the other, and the
-// threads of a block are fibers, which change at barriers. With JO_CHECKED every access of memory
+// threads of a block are fibers, which change at barriers, and where lanes of a warp give values to
+// each other. With JO_CHECKED every access of memory
 // is checked, and counted as a device would make it.
 #define JO_EMULATED 1
 typedef int i32;
@@ -41,9 +42,11 @@ typedef struct {
     jo_place *places;
     i64 most_places, place_count;
 } jo_emulation;
-enum { JO_BOUNDS = 1, JO_UNWRITTEN, JO_RACE, JO_OPERAND, JO_DIVERGES, JO_MISALIGNED };
+enum { JO_BOUNDS = 1, JO_UNWRITTEN, JO_RACE, JO_OPERAND, JO_DIVERGES, JO_MISALIGNED, JO_ABSENT };
 
 #define JO_MOST_THREADS 1024
+// The threads of a warp.
+#define JO_LANES 32
 static jo_emulation *jo_now_emulated;
 static u32 jo_block_now, jo_thread_now, jo_time;
 
@@ -81,7 +84,8 @@ enum { JO_KEPT = 20, JO_GOES_ON = 11 };
 #error blocks of threads are emulated on x86-64 and aarch64
 #endif
 
-// The threads of a block: the stack of each, and the line of the barrier at which it waits.
+// The threads of a block: the stack of each, and the line of the barrier at which it waits. That of
+// an exchange of lanes is -1 minus the line.
 enum { JO_READY = 0, JO_DONE = -1 };
 static void *jo_scheduler, *jo_stacks[JO_MOST_THREADS];
 static i32 jo_waits[JO_MOST_THREADS];
@@ -92,6 +96,21 @@ static void jo_wait(i32 line)
 {
     jo_waits[jo_thread_now] = line;
     jo_switch(&jo_stacks[jo_thread_now], jo_scheduler);
+}
+
+// What lanes give to each other. A lane may give the next value before all others have read this
+// one, so that there are two places for each; for a third value it has to meet the others first.
+static i64 jo_given[2][JO_MOST_THREADS];
+static u32 jo_exchanges[JO_MOST_THREADS];
+
+// Gives a value to the other lanes of a warp, and takes that of one of them, or its own.
+static __attribute__((unused)) void jo_exchange(void *value, i64 size, u32 lane, i32 line)
+{
+    const u32 me = jo_thread_now, place = jo_exchanges[me]++ % 2;
+    __builtin_memcpy(&jo_given[place][me], value, (unsigned long)size);
+    jo_wait(-1 - line);
+    const u32 from = lane < JO_LANES ? me / JO_LANES * JO_LANES + lane : me;
+    __builtin_memcpy(value, &jo_given[place][from], (unsigned long)size);
 }
 
 static void jo_first_step(void)
@@ -137,12 +156,32 @@ static int jo_round(const jo_emulation *all)
     return ran;
 }
 
+// Lets lanes go on that have met at an exchange; whether there are any. All of a warp must be there.
+static int jo_meet(const jo_emulation *all)
+{
+    int met = 0;
+    for (i64 first = 0; first < all->threads; first += JO_LANES) {
+        const i64 end = first + JO_LANES < all->threads ? first + JO_LANES : all->threads;
+        i64 one = first;
+        while (one < end && jo_waits[one] >= JO_DONE) one++;
+        if (one == end) continue;
+        const i32 place = jo_waits[one];
+        jo_thread_now = (u32)one, met = 1;
+        for (i64 i = first; i < end; i++) {
+            const i32 other = jo_waits[i];
+            if (other == place) jo_waits[i] = JO_READY;
+            else jo_report(JO_ABSENT, -1 - place, other < JO_DONE ? -1 - other : other, i);
+        }
+    }
+    return met;
+}
+
 // Runs all threads up to their next barrier; whether there is one. All must wait at the same.
 static int jo_step(const jo_emulation *all)
 {
     i64 waiting = 0;
     i32 line = 0;
-    while (jo_round(all)) {}
+    do while (jo_round(all)) {} while (jo_meet(all));
     for (i64 i = 0; i < all->threads; i++) if (jo_waits[i] > 0) waiting++, line = jo_waits[i];
     for (i64 i = 0; i < all->threads && waiting; i++) {
         jo_thread_now = (u32)i;
@@ -160,7 +199,7 @@ static void jo_block_of_fibers(const jo_emulation *all)
         for (int k = 0; k < JO_KEPT; k++) top[k] = 0;
         top[JO_GOES_ON] = (void *)jo_first_step;
         jo_stacks[i] = top;
-        jo_waits[i] = JO_READY;
+        jo_waits[i] = JO_READY, jo_exchanges[i] = 0;
     }
     while (jo_step(all)) {}
 }
@@ -188,10 +227,10 @@ static void jo_forget(void)
 // A place in the text whose accesses are counted in this block. Those that the threads of a warp make
 // for the n-th time since a barrier are one request; the first requests of each warp are counted.
 // Where they are counts from the begin of their memory, as if a sector or the first bank began there.
-enum { JO_WARP = 32, JO_WARPS = JO_MOST_THREADS / JO_WARP, JO_REQUESTS = 16, JO_WATCHED = 256, JO_COUNTERS = 1 << 14 };
+enum { JO_WARPS = JO_MOST_THREADS / JO_LANES, JO_REQUESTS = 16, JO_WATCHED = 256, JO_COUNTERS = 1 << 14 };
 typedef struct {
     u32 time, turn, lanes;
-    i64 at[JO_WARP];
+    i64 at[JO_LANES];
 } jo_request;
 typedef struct {
     i64 line, kind, size;
@@ -217,7 +256,7 @@ static void jo_count(i32 counter, i64 line, i64 kind, i64 size, i64 offset)
 {
     jo_watched *const watched = jo_watched_at(counter, line, kind, size);
     if (!watched) return;
-    const u32 me = jo_thread_now, warp = me / JO_WARP;
+    const u32 me = jo_thread_now, warp = me / JO_LANES;
     if (watched->time[me] != jo_time) watched->time[me] = jo_time, watched->turn[me] = 0;
     const u32 turn = watched->turn[me]++;
     u32 k = 0;
@@ -225,8 +264,8 @@ static void jo_count(i32 counter, i64 line, i64 kind, i64 size, i64 offset)
     if (k == JO_REQUESTS) return;
     jo_request *const request = &watched->requests[warp][k];
     if (k == watched->made[warp]) request->time = jo_time, request->turn = turn, request->lanes = 0, watched->made[warp]++;
-    request->lanes |= 1u << me % JO_WARP;
-    request->at[me % JO_WARP] = offset;
+    request->lanes |= 1u << me % JO_LANES;
+    request->at[me % JO_LANES] = offset;
 }
 
 // How many units of so many bytes some lanes touch, and how many bytes in all, each counted once.
@@ -234,7 +273,7 @@ static i64 jo_units(const i64 *at, u32 lanes, i64 size, i64 unit, i64 *bytes)
 {
     i64 units = 0;
     *bytes = 0;
-    for (int i = 0; i < JO_WARP; i++) {
+    for (int i = 0; i < JO_LANES; i++) {
         int unit_is_new = lanes >> i & 1, is_new = unit_is_new;
         for (int k = 0; k < i && is_new; k++) {
             if (!(lanes >> k & 1)) continue;
@@ -250,10 +289,10 @@ static i64 jo_units(const i64 *at, u32 lanes, i64 size, i64 unit, i64 *bytes)
 // number of lanes.
 static i64 jo_ways(const i64 *at, u32 lanes)
 {
-    i64 most = 0, words[JO_WARP] = {0}, seen[JO_WARP][JO_WARP];
-    for (int i = 0; i < JO_WARP; i++) {
+    i64 most = 0, words[JO_LANES] = {0}, seen[JO_LANES][JO_LANES];
+    for (int i = 0; i < JO_LANES; i++) {
         if (!(lanes >> i & 1)) continue;
-        const i64 word = at[i] / 4, bank = word % JO_WARP;
+        const i64 word = at[i] / 4, bank = word % JO_LANES;
         i64 k = 0;
         while (k < words[bank] && seen[bank][k] != word) k++;
         if (k == words[bank]) seen[bank][words[bank]++] = word;
@@ -268,9 +307,9 @@ static void jo_count_request(jo_place *place, const i64 *at, u32 lanes, i64 size
     place->requests++;
     if (place->kind & 1) {
         // All banks give 128 bytes per wavefront: half of a warp has 8 bytes each, a fourth has 16.
-        const int together = size > 4 ? (int)(128 / size) : JO_WARP;
-        for (int first = 0; first < JO_WARP; first += together) {
-            const u32 now = together == JO_WARP ? lanes : lanes & (((1u << together) - 1) << first);
+        const int together = size > 4 ? (int)(128 / size) : JO_LANES;
+        for (int first = 0; first < JO_LANES; first += together) {
+            const u32 now = together == JO_LANES ? lanes : lanes & (((1u << together) - 1) << first);
             place->transactions += jo_ways(at, now), place->fewest += now != 0;
         }
         return;
@@ -289,7 +328,7 @@ static void jo_count_block(void)
             const jo_place begun = {watched->line, watched->kind, 0, 0, 0};
             all->places[all->place_count++] = begun;
         }
-        for (i64 warp = 0; warp < (all->threads + JO_WARP - 1) / JO_WARP; warp++) {
+        for (i64 warp = 0; warp < (all->threads + JO_LANES - 1) / JO_LANES; warp++) {
             for (u32 n = 0; n < watched->made[warp] && k < all->place_count; n++) {
                 const jo_request *const request = &watched->requests[warp][n];
                 jo_count_request(&all->places[k], request->at, request->lanes, watched->size);
@@ -434,6 +473,15 @@ static void jo_end_count(void) {}
 #define JO_BLOCK jo_block_now
 #define JO_BLOCKS ((u32)jo_now_emulated->blocks)
 #define JO_BARRIER() jo_wait(__LINE__)
+#define JO_LANE (jo_thread_now % JO_LANES)
+#define JO_WARP (jo_thread_now / JO_LANES)
+#define JO_LANE_BELOW(type, own, by) JO_OF_LANE(type, own, JO_LANE + (by))
+#define JO_FIRST_LANE(type, own) JO_OF_LANE(type, own, 0)
+#define JO_OF_LANE(type, own, lane) __extension__({ \
+    type jo_value = (own); \
+    jo_exchange(&jo_value, sizeof(type), lane, __LINE__); \
+    jo_value; \
+})
 
 #define JO_MOST_BLOCKS 1024
 static u32 jo_blocks_in_order[JO_MOST_BLOCKS];

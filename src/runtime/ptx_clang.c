@@ -12,6 +12,14 @@ typedef struct { unsigned int x; } jo_dimension;
 #define blockIdx ((jo_dimension){(unsigned int)__nvvm_read_ptx_sreg_ctaid_x()})
 #define gridDim ((jo_dimension){(unsigned int)__nvvm_read_ptx_sreg_nctaid_x()})
 #define __syncthreads() __nvvm_bar_sync(0)
+JO_OWN unsigned int __shfl_down_sync(unsigned int lanes, unsigned int own, unsigned int by)
+{
+    return (unsigned int)__nvvm_shfl_sync_down_i32(lanes, (int)own, (int)by, 31);
+}
+JO_OWN unsigned int __shfl_sync(unsigned int lanes, unsigned int own, int lane)
+{
+    return (unsigned int)__nvvm_shfl_sync_idx_i32(lanes, (int)own, lane, 31);
+}
 JO_OWN float fmaf(float a, float b, float c) { return __nvvm_fma_rn_f(a, b, c); }
 JO_OWN double fma(double a, double b, double c) { return __nvvm_fma_rn_d(a, b, c); }
 JO_OWN float sqrtf(float x) { return __nvvm_sqrt_rn_f(x); }

@@ -119,6 +119,13 @@ static char *contents(const char *path, size_t *bytes)
     return got == *bytes ? all : (free(all), (char *)0);
 }
 
+// Whether a text has a word before its end.
+static int has(const char *text, const char *end, const char *word)
+{
+    const char *const at = strstr(text, word);
+    return at && (!end || at < end);
+}
+
 // After the text, an entry for each kernel; its text shows whether threads wait for each other.
 static void write_entries(FILE *unit, const char *text)
 {
@@ -126,10 +133,11 @@ static void write_entries(FILE *unit, const char *text)
     for (const char *at = strstr(text, "\nJO_KERNEL("); at; at = strstr(at + 1, "\nJO_KERNEL(")) {
         char name[256] = "";
         sscanf(at, "\nJO_KERNEL(%255[^,]", name);
-        const char *const next = strstr(at + 1, "\nJO_KERNEL("), *const waits = strstr(at, "JO_BARRIER()");
+        const char *const next = strstr(at + 1, "\nJO_KERNEL(");
+        const int waits = has(at, next, "JO_BARRIER()") || has(at, next, "JO_FIRST_LANE(");
         fprintf(unit, "static void %s_body(const void *a) { %s(a); }\n", name, name);
         fprintf(unit, "void %s_fake(i64 blocks, i64 threads, i64 order, char *stacks, i64 stack, const void *a)\n{\n", name);
-        fprintf(unit, "    jo_emulation all = {blocks, threads, order, %d, stacks, stack};\n", waits && (!next || waits < next));
+        fprintf(unit, "    jo_emulation all = {blocks, threads, order, %d, stacks, stack};\n", waits);
         fprintf(unit, "    jo_run(&all, a, %s_body);\n}\n", name);
     }
 }

@@ -12,11 +12,12 @@
 
 use crate::codegen::kernel::Kernel;
 
-/// Threads of a block. Eight warps hide the latency of each other's loads, and states of two
-/// doubles for each of them are 4 KiB of shared memory.
+/// Threads of a warp, on every device.
+pub const WARP: usize = 32;
+/// Threads of a block. Eight warps hide the latency of each other's loads.
 pub(super) const THREADS: usize = 256;
 /// The fewest and most threads of a block: a warp, and what devices allow.
-pub(super) const LIMITS: std::ops::RangeInclusive<usize> = 32..=1024;
+pub(super) const LIMITS: std::ops::RangeInclusive<usize> = WARP..=1024;
 /// Operands and results, and numbers of a kind, that a launch passes: with more, its arguments
 /// would exceed the 4 KiB that devices take. See `jo_launch` in `cuda_head.c`.
 pub(crate) const MOST_ACCESSES: usize = 32;
@@ -24,9 +25,9 @@ pub(crate) const MOST_ACCESSES: usize = 32;
 pub(crate) const MOST_NUMBERS: usize = 8;
 /// Bytes of shared memory that every device gives a block.
 pub(super) const SHARED: usize = 48 << 10;
-/// Bytes of the largest state of a reduction, for one thread: three doubles.
+/// Bytes of the largest state of a reduction: three doubles, which each warp leaves.
 const STATE: usize = 24;
-/// Bytes of the state of a scan.
+/// Bytes of the state of a scan, which each thread leaves.
 const SCAN: usize = 8;
 
 /// How rows are distributed over blocks of threads.
@@ -70,7 +71,8 @@ impl RowsBy {
 pub(super) fn shared(kernel: &Kernel, threads: usize) -> usize {
     let scans = kernel.steps.iter().filter(|step| step.scan.is_some()).count();
     // A scan may be computed in each phase.
-    (kernel.reductions.len() * STATE + scans * (1 + kernel.reductions.len()) * SCAN) * threads
+    let states = kernel.reductions.len() * STATE * threads / WARP;
+    states + scans * (1 + kernel.reductions.len()) * SCAN * threads
 }
 
 /// Whether blocks of threads can run a kernel.

@@ -3,8 +3,7 @@
 //! A point of a kernel without reductions is a row without elements, which a thread computes.
 //! Interleaved rows go to a thread each as well: neighbouring threads read neighbouring elements.
 //! Rows along memory go to a block each. Its threads take elements in turn, each into a state of
-//! its own; the states are merged in shared memory, half of them into the other half until one is
-//! left, which all threads read:
+//! its own; the states are merged, see `grid_merges.rs`, and all threads have the one that is left:
 //!
 //! ```text
 //! for each row, a block of threads each
@@ -13,13 +12,7 @@
 //!   for each element of the row, the threads of the block in turn
 //!     locate the element in in0
 //!     a_s = a_s + v_x                              # %s : Float(*) = aten::sum(%x, …)
-//!   all_a_s[thread] = a_s
-//!   barrier
-//!   for each half of the threads
-//!     if thread < half: all_a_s[thread] = all_a_s[thread] + all_a_s[thread + half]
-//!     barrier
-//!   a_s = all_a_s[0]
-//!   barrier                                        the next row writes all_a_s again
+//!   …                                              merges of a_s
 //!   if thread == 0: out0[0] = v_s
 //! ```
 //!
@@ -27,11 +20,11 @@
 //! that results are the same on every device. Variances of doubles and indices of extrema have no
 //! step of their own: an element goes in as the state of a row of one element.
 
-use super::build::{Builder, beside, constant, copy, known, plain, term, zero};
+use super::build::{Builder, beside, constant, known, plain, term, zero};
 use super::row_nests::over_state;
 use super::state_rules::{
-    DIFFERENCE_IN_DOUBLES, FIRST_OF_THREAD, HAS_ELEMENTS, IS_FIRST_THREAD, IS_IN_HALF, IS_NAN, MEAN_OF_THREAD,
-    SQUARES_IN_DOUBLES, SQUARES_OF_INFINITE, SQUARES_OF_THREAD, SUM,
+    DIFFERENCE_IN_DOUBLES, FIRST_OF_THREAD, HAS_ELEMENTS, IS_FIRST_THREAD, IS_NAN, MEAN_OF_THREAD, SQUARES_IN_DOUBLES,
+    SQUARES_OF_INFINITE, SQUARES_OF_THREAD, SUM,
 };
 use super::{Axis, Bind, Compute, For, Known, Operand, Origin, Spread, Stmt, Term};
 use crate::codegen::c_spelling::value_type;
@@ -114,8 +107,7 @@ impl Builder<'_> {
 
     /// The loop over the elements of a row, with the states of its reductions.
     fn elements_on_grid(&mut self, (phase, aims): (usize, &[Aim]), grid: Grid, body: &mut Vec<Stmt>) {
-        let reduced = |aim: &Aim| if let Aim::Reduce(k) = aim { Some(*k) } else { None };
-        let reduced: Vec<usize> = aims.iter().filter_map(reduced).collect();
+        let reduced = self.reduced_in(phase);
         for &k in &reduced {
             self.begin_state(k, body);
         }
@@ -137,6 +129,12 @@ impl Builder<'_> {
         for k in reduced {
             self.finish_on_grid(k, body);
         }
+    }
+
+    /// What a phase reduces.
+    pub(super) fn reduced_in(&self, phase: usize) -> Vec<usize> {
+        let reduced = |aim: Aim| if let Aim::Reduce(k) = aim { Some(k) } else { None };
+        self.loops.aims(phase).into_iter().filter_map(reduced).collect()
     }
 
     /// Finds where accesses are at an element; none moves along a row of one element.
@@ -292,45 +290,6 @@ impl Builder<'_> {
             }
             None => body.extend(statements),
         }
-    }
-
-    /// Merges the states of the threads of a block; all threads then have what the row has.
-    pub(super) fn merge_threads(&mut self, reduced: &[usize], threads: usize, body: &mut Vec<Stmt>) {
-        let (mut left, mut merged, mut taken) = (Vec::new(), Vec::new(), Vec::new());
-        for &k in reduced {
-            let (monoid, name) = (self.monoid_on_grid(k), self.kernel.reductions[k].name.clone());
-            for slot in &monoid.slots {
-                let own = beside(slot.role.letter(), &name);
-                let shared = self.declared_as(format!("all_{own}"), slot.ty, Spread::Threads(threads), false);
-                let own = self.names[&own];
-                body.push(Stmt::Begin(vec![(shared, None)]));
-                let note = &self.kernel.reductions[k].line;
-                let set =
-                    |variable: usize, from: Origin| Stmt::Set { variable, term: copy(plain(from)), note: note.clone() };
-                left.push(set(shared, Origin::Variable(own)));
-                taken.push(set(own, Origin::OfFirst(shared)));
-            }
-            let operand = |builder: &Builder<'_>, letter: char| {
-                let own = builder.names.get(&format!("all_{}", beside(letter.to_ascii_lowercase(), &name)));
-                match (letter, own) {
-                    ('x', _) => None,
-                    (letter, Some(&shared)) if letter.is_uppercase() => Some(plain(Origin::Partner(shared))),
-                    (_, Some(&shared)) => Some(plain(Origin::Variable(shared))),
-                    (letter, None) => Some(builder.of(letter, &name)),
-                }
-            };
-            let first = merged.len();
-            self.combine((&monoid, k), &operand, &mut merged);
-            merged[first..].iter_mut().for_each(|stmt| note(stmt, &self.kernel.reductions[k].line));
-        }
-        body.extend(left);
-        body.push(Stmt::Barrier);
-        let when = term(IS_IN_HALF, [('t', known(Known::Thread)), ('h', known(Known::Half))]);
-        let halves = vec![Stmt::If { when, body: merged }, Stmt::Barrier];
-        body.push(For::over(Axis::Halves, Bind::Serial, halves));
-        body.extend(taken);
-        // The next row, or the next phase, writes these arrays again.
-        body.push(Stmt::Barrier);
     }
 
     /// What has been reduced, as a value of the row.

@@ -17,7 +17,6 @@ use super::build::{Builder, beside, known, plain, term};
 use super::state_rules::IS_FIRST_THREAD;
 use super::{Axis, Bind, For, Known, Origin, Split, Stmt};
 use crate::codegen::kernel_plan::{Grid, RowsBy};
-use crate::codegen::loop_structure::Aim;
 
 impl Builder<'_> {
     /// The loop over rows, or over parts of them.
@@ -30,8 +29,7 @@ impl Builder<'_> {
         let mut body = self.begin_row();
         self.row_of_phase(0, grid, split == Split::Merge, &mut body);
         let aims = self.loops.aims(0);
-        let reduced: Vec<usize> =
-            aims.iter().filter_map(|aim| if let Aim::Reduce(k) = aim { Some(*k) } else { None }).collect();
+        let reduced = self.reduced_in(0);
         reduced.iter().for_each(|&k| self.begin_state(k, &mut body));
         let bind = if grid.rows == RowsBy::Block { Bind::Thread } else { Bind::Serial };
         match (split, self.wide) {

@@ -2,15 +2,17 @@
 //! and that threads agree.
 //!
 //! - Barriers are where all threads of a block come: not in loops whose iterations are shared out
-//!   to threads, nor under conditions.
+//!   to threads, nor under conditions. The same holds where lanes of a warp exchange values, all of
+//!   which then take part.
 //! - Between a thread's write of shared memory and another thread's read of it is a barrier, and
 //!   between that read and the next write another one. Bodies of loops are checked twice, so that
 //!   this holds from one iteration to the next as well.
 //! - An element of a result is written by one thread: in a loop over its elements that threads
 //!   share out, or under a condition that one thread fulfils.
 
-use super::state_rules::{IS_BEHIND, IS_FIRST_THREAD, IS_IN_HALF, IS_IN_ROW};
+use super::state_rules::{IS_BEHIND, IS_FIRST_LANE, IS_FIRST_THREAD, IS_IN_ROW};
 use super::{Axis, Bind, Compute, For, Nest, Operand, Origin, Place, Split, Spread, Stmt, Term};
+use crate::codegen::kernel_plan::WARP;
 use std::collections::BTreeSet;
 
 /// Whether a nest of blocks of threads is right.
@@ -18,8 +20,7 @@ use std::collections::BTreeSet;
 /// # Errors
 /// The loop, and the statement in it that is wrong.
 pub(super) fn verify(nest: &Nest) -> Result<(), String> {
-    let mut verifier =
-        Verifier { nest, loops: Vec::new(), conditions: Vec::new(), known: Known::default(), before: None };
+    let mut verifier = Verifier { nest, loops: Vec::new(), conditions: Vec::new(), known: Known::default() };
     verifier.stmts(&nest.body)
 }
 
@@ -51,8 +52,6 @@ struct Verifier<'n> {
     /// The conditions around a statement, as text.
     conditions: Vec<&'static str>,
     known: Known,
-    /// In a half: the shared variables that were written, and that others had read, before it.
-    before: Option<(BTreeSet<usize>, BTreeSet<usize>)>,
 }
 
 impl Verifier<'_> {
@@ -129,7 +128,8 @@ impl Verifier<'_> {
             (Axis::Rows, Bind::Grid | Bind::Block) => outside,
             (Axis::Elements, Bind::Thread) => self.is_in(Axis::Rows, Bind::Block),
             (Axis::Elements, Bind::Serial) => self.is_in(Axis::Rows, Bind::Grid),
-            (Axis::Chunks | Axis::Distances | Axis::Halves, Bind::Serial) => self.is_in(Axis::Rows, Bind::Block),
+            (Axis::Chunks | Axis::Distances, Bind::Serial) => self.is_in(Axis::Rows, Bind::Block),
+            (Axis::Halves(lanes), Bind::Unroll) => lanes.is_power_of_two() && lanes <= WARP && self.has_all_lanes(),
             (Axis::Shares, Bind::Thread) => {
                 self.is_in(Axis::Rows, Bind::Block) && self.nest.split == Some(Split::Merge)
             }
@@ -163,24 +163,29 @@ impl Verifier<'_> {
         Ok(())
     }
 
-    /// Statements of the threads that fulfil a condition. Those of one half write what is theirs
-    /// and read what the other half has: neither waits for the other.
+    /// Statements of the threads that fulfil a condition.
     fn under(&mut self, when: &Term, body: &[Stmt]) -> Result<(), String> {
         self.reads(when)?;
         self.conditions.push(when.formula.text);
-        let outside = self.before.clone();
-        if when.formula.text == IS_IN_HALF {
-            self.before = Some((self.known.unsettled.clone(), self.known.awaited.clone()));
-        }
         self.scope(body)?;
-        self.before = outside;
         self.conditions.pop();
         Ok(())
     }
 
-    fn barrier(&mut self) -> Result<(), String> {
+    /// Whether all threads of a block come here together.
+    fn has_all_threads(&self) -> bool {
         let is_shared_out = self.loops.iter().any(|around| matches!(around.1, Bind::Grid | Bind::Thread));
-        if is_shared_out || !self.conditions.is_empty() {
+        !is_shared_out && self.conditions.is_empty()
+    }
+
+    /// Whether all lanes of a warp do: a block is made of whole warps.
+    fn has_all_lanes(&self) -> bool {
+        let is_whole = self.nest.threads.is_some_and(|threads| threads.is_multiple_of(WARP));
+        is_whole && self.has_all_threads() && self.is_in(Axis::Rows, Bind::Block)
+    }
+
+    fn barrier(&mut self) -> Result<(), String> {
+        if !self.has_all_threads() {
             return self.refuse("a barrier that not all threads of a block reach");
         }
         self.known.unsettled.clear();
@@ -328,11 +333,15 @@ impl Verifier<'_> {
 
     fn sets(&mut self, variable: usize) -> Result<(), String> {
         let one = &self.nest.variables[variable];
-        let is_shared = matches!(one.spread, Spread::Threads(_));
+        let is_shared = matches!(one.spread, Spread::Threads(_) | Spread::Warps(_));
+        let of_warp = matches!(one.spread, Spread::Warps(_));
         match () {
             () if !self.known.begun.contains(&variable) => self.refuse(&format!("{} is set, not made", one.name)),
             () if one.is_fixed => self.refuse(&format!("{} keeps its initial value", one.name)),
-            () if is_shared && self.is_awaited(variable) => {
+            () if of_warp && !self.conditions.contains(&IS_FIRST_LANE) => {
+                self.refuse(&format!("all lanes of a warp set {}", one.name))
+            }
+            () if is_shared && self.known.awaited.contains(&variable) => {
                 self.refuse(&format!("no barrier is between a read of {} by other threads and this write", one.name))
             }
             () => {
@@ -343,10 +352,6 @@ impl Verifier<'_> {
                 Ok(())
             }
         }
-    }
-
-    fn is_awaited(&self, variable: usize) -> bool {
-        self.before.as_ref().map_or(&self.known.awaited, |before| &before.1).contains(&variable)
     }
 
     fn reads(&mut self, term: &Term) -> Result<(), String> {
@@ -367,11 +372,12 @@ impl Verifier<'_> {
                 self.refuse(&format!("{} is read before it is known", self.nest.values[value].name))
             }
             Origin::Variable(variable) => self.uses_variable(variable),
-            Origin::Partner(variable) => match self.conditions.contains(&IS_IN_HALF) && self.is_halved() {
-                true => self.uses_other(variable),
+            Origin::Partner(variable) => match self.is_halved() {
+                true => self.exchanges(variable),
                 false => self.refuse("the state of another half is read outside of a half"),
             },
-            Origin::OfFirst(variable) | Origin::OfLast(variable) => self.uses_other(variable),
+            Origin::OfFirst(variable) => self.exchanges(variable),
+            Origin::OfWarp(variable) | Origin::OfLast(variable) => self.uses_other(variable),
             Origin::Before(variable) => {
                 match self.conditions.contains(&IS_BEHIND) && self.is_in(Axis::Distances, Bind::Serial) {
                     true => self.uses_other(variable),
@@ -394,7 +400,16 @@ impl Verifier<'_> {
     }
 
     fn is_halved(&self) -> bool {
-        self.is_in(Axis::Halves, Bind::Serial)
+        self.loops.iter().any(|around| matches!(around.0, Axis::Halves(_)))
+    }
+
+    /// Reads a variable that another lane of the warp has in a register.
+    fn exchanges(&self, variable: usize) -> Result<(), String> {
+        let one = &self.nest.variables[variable];
+        match self.has_all_lanes() && one.spread == Spread::One {
+            true => self.uses_variable(variable),
+            false => self.refuse(&format!("lanes exchange {}, which not all of a warp do", one.name)),
+        }
     }
 
     fn uses_variable(&self, variable: usize) -> Result<(), String> {
@@ -409,7 +424,7 @@ impl Verifier<'_> {
     /// Reads a shared variable of another thread.
     fn uses_other(&mut self, variable: usize) -> Result<(), String> {
         self.uses_variable(variable)?;
-        if self.before.as_ref().map_or(&self.known.unsettled, |before| &before.0).contains(&variable) {
+        if self.known.unsettled.contains(&variable) {
             let name = &self.nest.variables[variable].name;
             return self.refuse(&format!("no barrier is between a write of {name} and its read by other threads"));
         }
@@ -464,7 +479,7 @@ with prim::FusionGroup_0 = graph(%x : Float(*, *)):
     #[test]
     fn each_removed_barrier_is_refused() {
         verify(&sums()).expect("the nest is right");
-        for n in 0..3 {
+        for n in 0..2 {
             let mut seen = 0;
             let why = refused(&mut |stmts| {
                 stmts.retain(|stmt| {
@@ -554,6 +569,61 @@ with prim::FusionGroup_0 = graph(%x : Float(*, *)):
             }
         });
         assert!(why.contains("a barrier that not all threads of a block reach"), "{why}");
+    }
+
+    #[test]
+    fn exchanges_in_which_not_all_lanes_take_part_are_refused() {
+        let under = |formula: &'static str, letter: char, known_number: Number| {
+            let mut is_done = false;
+            refused(&mut |stmts| {
+                for stmt in stmts {
+                    let exchanges = matches!(stmt, Stmt::For(For { axis: Axis::Halves(_), .. }));
+                    if exchanges && !std::mem::replace(&mut is_done, true) {
+                        let formula = state_rules::rule(formula);
+                        let when = Term { formula, ty: "double", operands: vec![(letter, known(known_number))] };
+                        let inner = std::mem::replace(stmt, Stmt::Barrier);
+                        *stmt = Stmt::If { when, body: vec![inner] };
+                    }
+                }
+            })
+        };
+        let why = "the loop over halves (Unroll): it is not bound to threads as the loops around it are";
+        assert_eq!(under(IS_FIRST_THREAD, 't', Number::Thread), why);
+        assert_eq!(under(IS_FIRST_LANE, 'l', Number::Lane), why);
+        // A state that differs between the lanes: each thread has elements of its own number.
+        let mut is_done = false;
+        let why = refused(&mut |stmts| {
+            let first = stmts.iter().find_map(|stmt| match stmt {
+                Stmt::Set { variable, term, .. } if matches!(term.operands[0].1.origin, Origin::OfFirst(_)) => {
+                    Some(Stmt::Set { variable: *variable, term: term.clone(), note: String::new() })
+                }
+                _ => None,
+            });
+            let elements = stmts.iter_mut().find_map(|stmt| match stmt {
+                Stmt::For(all) if all.bind == Bind::Thread => Some(&mut all.body),
+                _ => None,
+            });
+            if let (Some(first), Some(elements)) = (first, elements)
+                && !std::mem::replace(&mut is_done, true)
+            {
+                elements.push(first);
+            }
+        });
+        assert_eq!(why, "the loop over elements (Thread): lanes exchange a_y, which not all of a warp do");
+    }
+
+    #[test]
+    fn states_that_all_lanes_of_a_warp_leave_are_refused() {
+        let why = refused(&mut |stmts| {
+            for stmt in stmts {
+                if let Stmt::If { when, body } = stmt
+                    && when.formula.text == IS_FIRST_LANE
+                {
+                    *stmt = Stmt::Scope(std::mem::take(body));
+                }
+            }
+        });
+        assert_eq!(why, "the loop over rows (Block): all lanes of a warp set all_a_y");
     }
 
     #[test]

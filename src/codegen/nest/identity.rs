@@ -113,6 +113,7 @@ impl Hash for Operand {
             | Origin::Variable(number)
             | Origin::Partner(number)
             | Origin::OfFirst(number)
+            | Origin::OfWarp(number)
             | Origin::OfLast(number)
             | Origin::Before(number) => number.hash(state),
         }

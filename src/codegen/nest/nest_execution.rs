@@ -250,7 +250,7 @@ impl Machine<'_> {
             Axis::Side => self.count_up(0..self.at.side, all, |at| &mut at.r),
             Axis::Shares => self.others(self.space.parts, all),
             Axis::SharesBefore => self.others(self.at.part, all),
-            Axis::Elements | Axis::Chunks | Axis::Distances | Axis::Halves | Axis::Rounds(_) | Axis::Lanes(_) => {
+            Axis::Elements | Axis::Chunks | Axis::Distances | Axis::Halves(_) | Axis::Rounds(_) | Axis::Lanes(_) => {
                 Err(THREADS.to_owned())
             }
         }
@@ -526,7 +526,7 @@ impl Machine<'_> {
 
     fn index_of(&self, variable: usize) -> usize {
         match self.nest.variables[variable].spread {
-            Spread::One | Spread::Threads(_) => 0,
+            Spread::One | Spread::Threads(_) | Spread::Warps(_) => 0,
             Spread::Columns(_) => (self.at.c + self.at.i) as usize,
             Spread::Side(_) => self.at.r as usize,
         }
@@ -537,7 +537,7 @@ impl Machine<'_> {
         for (variable, term) in variables {
             let Some(term) = term else { continue };
             match self.nest.variables[*variable].spread {
-                Spread::One | Spread::Threads(_) => self.set(*variable, term)?,
+                Spread::One | Spread::Threads(_) | Spread::Warps(_) => self.set(*variable, term)?,
                 Spread::Columns(_) => {
                     for i in 0..self.at.count {
                         self.at.i = i;
@@ -615,6 +615,7 @@ impl Machine<'_> {
             // Nests with threads are refused at their first statement.
             Origin::Partner(variable)
             | Origin::OfFirst(variable)
+            | Origin::OfWarp(variable)
             | Origin::OfLast(variable)
             | Origin::Before(variable) => self.variables[variable][0],
             Origin::Found(slot, ty) => self.left[self.slot(self.at.other, slot)].cast(ty),
@@ -633,7 +634,7 @@ impl Machine<'_> {
             Known::First => at.from,
             Known::Line => at.line + at.u,
             Known::Point => at.i,
-            Known::Thread | Known::Half | Known::Element | Known::End | Known::Distance => 0,
+            Known::Thread | Known::Lane | Known::Element | Known::End | Known::Distance => 0,
         })
     }
 

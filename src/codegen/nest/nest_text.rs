@@ -86,7 +86,7 @@ fn over(axis: Axis) -> String {
         Axis::Elements => "for each element of the row".to_owned(),
         Axis::Chunks => "for each chunk of the row, an element a thread".to_owned(),
         Axis::Distances => "for each distance between threads".to_owned(),
-        Axis::Halves => "for each half of the threads".to_owned(),
+        Axis::Halves(lanes) => format!("for each half of {lanes} lanes"),
         Axis::Rounds(rounds) => format!("for each of {rounds} rounds"),
         Axis::Lanes(lanes) => format!("for each of {lanes} elements"),
     }
@@ -215,6 +215,7 @@ impl Nest {
                         Spread::One => String::new(),
                         Spread::Columns(n) | Spread::Side(n) => format!("{n} of "),
                         Spread::Threads(n) => format!("shared by {n} threads, "),
+                        Spread::Warps(n) => format!("shared by {n} warps, "),
                     };
                     let (name, value) = (&self.variables[*variable].name, term.as_ref().map(|term| self.term(term)));
                     let value = value.map_or(String::new(), |value| format!(" = {value}"));
@@ -270,6 +271,7 @@ impl Nest {
             Spread::Columns(_) => format!("{name}[i]"),
             Spread::Side(_) => format!("{name}[r]"),
             Spread::Threads(_) => format!("{name}[thread]"),
+            Spread::Warps(_) => format!("{name}[warp]"),
         }
     }
 
@@ -299,8 +301,9 @@ impl Nest {
             Origin::Variable(variable) => self.variable(variable),
             Origin::Known(known) => known.name().to_owned(),
             Origin::Found(slot, _) => format!("slot {slot}"),
-            Origin::Partner(variable) => format!("{}[thread + half]", self.variables[variable].name),
-            Origin::OfFirst(variable) => format!("{}[0]", self.variables[variable].name),
+            Origin::Partner(variable) => format!("{} of lane + half", self.variables[variable].name),
+            Origin::OfFirst(variable) => format!("{} of lane 0", self.variables[variable].name),
+            Origin::OfWarp(variable) => format!("{}[lane]", self.variables[variable].name),
             Origin::OfLast(variable) => format!("{}[last]", self.variables[variable].name),
             Origin::Before(variable) => format!("{}[thread - distance]", self.variables[variable].name),
         };
@@ -324,7 +327,7 @@ impl Known {
             Known::Line => "line",
             Known::Point => "i",
             Known::Thread => "thread",
-            Known::Half => "half",
+            Known::Lane => "lane",
             Known::Element => "element",
             Known::End => "end",
             Known::Distance => "distance",

@@ -68,8 +68,8 @@ pub(super) const OTHER: &str = "o | (x != h)";
 pub(super) const SQUARES_OF_INFINITE: &str = "q + (a - a)";
 /// Whether an element is NaN.
 pub(super) const IS_NAN: &str = "x != x";
-/// Whether a thread is in the half that merges the states of the other one.
-pub(super) const IS_IN_HALF: &str = "t < h";
+/// Whether a thread is the first lane of its warp.
+pub(super) const IS_FIRST_LANE: &str = "l == 0";
 /// Whether a thread has one that is a distance before it.
 pub(super) const IS_BEHIND: &str = "t >= h";
 /// Whether a thread has an element in a turn.
@@ -136,7 +136,7 @@ const ALL: &[&str] = &[
     OTHER,
     SQUARES_OF_INFINITE,
     IS_NAN,
-    IS_IN_HALF,
+    IS_FIRST_LANE,
     IS_BEHIND,
     IS_IN_ROW,
     IS_FIRST_THREAD,

@@ -248,7 +248,7 @@ impl Verifier<'_> {
             Origin::Float(k) => k < nest.floats,
             Origin::Integer(k) => k < nest.integers,
             Origin::Constant(_) | Origin::Known(_) => true,
-            Origin::Partner(_) | Origin::OfFirst(_) | Origin::OfLast(_) | Origin::Before(_) => {
+            Origin::Partner(_) | Origin::OfFirst(_) | Origin::OfWarp(_) | Origin::OfLast(_) | Origin::Before(_) => {
                 return self.refuse("it has no blocks of threads");
             }
             Origin::Found(slot, _) if !self.known.left.contains(&slot) => {
@@ -279,7 +279,7 @@ impl Verifier<'_> {
         };
         // The initial values of an array are set in a loop over its elements.
         let axis = match one.spread {
-            Spread::One | Spread::Threads(_) => None,
+            Spread::One | Spread::Threads(_) | Spread::Warps(_) => None,
             Spread::Columns(_) => Some(Axis::Points),
             Spread::Side(_) => Some(Axis::Side),
         };

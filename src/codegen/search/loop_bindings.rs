@@ -115,10 +115,8 @@ impl<'k> Bindings<'k> {
         FORMS.iter().filter(fits).filter(has_form).map(|row| row.0).collect()
     }
 
-    fn of_form(&self, rows: RowsBy, threads: Option<usize>) -> Plan {
-        let mut grid = self.grid;
-        grid.rows = rows;
-        grid.threads = threads.unwrap_or(grid.threads);
+    fn of_form(&self, rows: RowsBy, threads: usize) -> Plan {
+        let grid = Grid { rows, threads, ..self.grid };
         let grid = grid.with_others(self.model.kernel, self.model.traversal);
         Plan { grid: Some(grid), ..self.base.clone() }
     }
@@ -129,7 +127,9 @@ impl<'k> Bindings<'k> {
             return known.1;
         }
         let open = Open { threads: true, ..Open::default() };
-        let bound = estimate(&self.model, &self.of_form(rows, None), open).map_or(f64::INFINITY, |one| one.time());
+        // More threads merge more states.
+        let plan = self.of_form(rows, THREADS[0]);
+        let bound = estimate(&self.model, &plan, open).map_or(f64::INFINITY, |one| one.time());
         self.bounds.borrow_mut().push((rows, bound));
         bound
     }
@@ -179,7 +179,7 @@ impl Space for Bindings<'_> {
 
     fn plan(&self, options: &[usize]) -> Option<Plan> {
         let form = self.forms(options).first().copied()?;
-        let plan = self.of_form(form, Some(THREADS[*options.last()?]));
+        let plan = self.of_form(form, THREADS[*options.last()?]);
         (self.target.check)(self.model.kernel, self.model.traversal, &plan).ok().map(|()| plan)
     }
 
