@@ -236,7 +236,9 @@ impl Printing for Printer<'_> {
             }
             Stmt::Once { number, body } => self.block(&format!("if (turn == {number} && part == 0) {{"), body),
             // Nests of processors have no blocks of threads.
-            Stmt::Locate { .. } | Stmt::Fetch(_) | Stmt::Deliver(_) | Stmt::Barrier => self.line("#error threads"),
+            Stmt::Locate { .. } | Stmt::Reserve(_) | Stmt::Fetch(_) | Stmt::Deliver(_) | Stmt::Barrier => {
+                self.line("#error threads")
+            }
             Stmt::Leave { variable, slot } => {
                 let (ty, name) = (self.nest.variables[*variable].ty, self.variable(*variable));
                 self.line(&format!("*({ty} *)(own + {}) = {name};", SLOT * slot));

@@ -95,9 +95,13 @@ impl Printer<'_> {
             }
             Axis::Side => self.open("for (i64 r = 0; r < side; r++) {"),
             // Nests of processors have no blocks of threads.
-            Axis::Elements | Axis::Chunks | Axis::Distances | Axis::Halves(_) | Axis::Rounds(_) | Axis::Lanes(_) => {
-                self.open("#error threads {")
-            }
+            Axis::Elements
+            | Axis::Chunks
+            | Axis::Distances
+            | Axis::Halves(_)
+            | Axis::Rounds { .. }
+            | Axis::Batches(_)
+            | Axis::Lanes(_) => self.open("#error threads {"),
             Axis::Pieces => self.pieces(),
             Axis::Blocks { size, first } => self.blocks(size, first),
             Axis::Lines { at_once: 1, rest_of: 1 } => self.open("for (i64 j = 0; j < rows; j++) {"),

@@ -225,7 +225,7 @@ impl Counter<'_> {
             _ => 1.0,
         };
         inside.times *= trips;
-        let is_vector = matches!(all.bind, Bind::Vector | Bind::Grid | Bind::Block | Bind::Thread);
+        let is_vector = matches!(all.bind, Bind::Vector | Bind::Grid | Bind::Block | Bind::Warp | Bind::Thread);
         let is_line = all.axis == Axis::Points && self.nest.direction == Direction::Outer;
         inside.is_vector |= is_vector || is_line;
         inside

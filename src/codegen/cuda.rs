@@ -22,6 +22,7 @@
 use super::c_expressions::Spelling;
 use super::c_spelling::{memory_type, value_type};
 use super::kernel::{Direction, Inner};
+use super::kernel_plan::WARP;
 use super::nest::{Access, Axis, Bind, Buffer, For, Known, Nest, Origin, Place, Split, Spread, Stmt, Term, Variable};
 use super::prelude;
 use super::source_lines::{Lines, Printing};
@@ -50,7 +51,8 @@ pub(crate) fn unit(functions: &[String]) -> String {
 pub(crate) fn function(name: &str, nest: &Nest) -> String {
     let mut printer = Printer { nest, lines: Lines::default() };
     printer.lines.head(nest);
-    printer.open(&format!("JO_KERNEL({name}, {})\n{{", printer.threads()));
+    let blocks = if nest.blocks > 0 { format!(", {}", nest.blocks) } else { String::new() };
+    printer.open(&format!("JO_KERNEL({name}, {}{blocks})\n{{", printer.threads()));
     printer.operands();
     printer.wide_types();
     printer.stmts(&nest.body);
@@ -105,6 +107,11 @@ impl Printer<'_> {
             (Axis::Rows, Bind::Block) => {
                 "for (jo_index row = JO_BLOCK; row < launch.rows; row += JO_BLOCKS) {".to_owned()
             }
+            (Axis::Rows, Bind::Warp) => {
+                let warps = threads / WARP;
+                let begin = format!("JO_BLOCK * {warps} + JO_WARP");
+                format!("for (jo_index row = {begin}; row < launch.rows; row += JO_BLOCKS * {warps}) {{")
+            }
             (Axis::Rows, _) => {
                 let begin = self.several(&format!("JO_BLOCK * {threads} + JO_THREAD"));
                 let step = threads * lanes;
@@ -121,10 +128,22 @@ impl Printer<'_> {
             }
             (Axis::Distances, _) => format!("for (jo_index distance = 1; distance < {threads}; distance *= 2) {{"),
             (Axis::Halves(lanes), _) => format!("for (u32 half = {}; half > 0; half /= 2) {{", lanes / 2),
-            (Axis::Rounds(rounds), _) => format!("for (i32 round = 0; round < {rounds}; round++) {{"),
+            (Axis::Batches(batches), _) => format!("for (i32 batch = 0; batch < {batches}; batch++) {{"),
+            (Axis::Rounds { count, in_batch: false }, _) => {
+                format!("for (i32 round = 0; round < {count}; round++) {{")
+            }
+            (Axis::Rounds { count, .. }, _) => {
+                format!("for (i32 round = batch * {count}; round < batch * {count} + {count}; round++) {{")
+            }
             (Axis::Lanes(lanes), _) => format!("for (i32 lane = 0; lane < {lanes}; lane++) {{"),
             (other, _) => format!("#error {other:?}"),
         }
+    }
+
+    /// The threads that compute a row, and the number of one among them.
+    fn team(&self) -> (usize, &'static str) {
+        let is_by_warp = |stmt: &Stmt| matches!(stmt, Stmt::For(For { bind: Bind::Warp, .. }));
+        if self.nest.body.iter().any(is_by_warp) { (WARP, "JO_LANE") } else { (self.threads(), "JO_THREAD") }
     }
 
     /// The first of the elements that a thread takes, where it takes several.
@@ -147,8 +166,9 @@ impl Printer<'_> {
                 "const jo_index end = launch.count - begin < launch.share ? launch.count : begin + launch.share;",
             );
         }
-        if let Axis::Rounds(_) = all.axis {
-            let element = self.several(&format!("round * {} + JO_THREAD", self.threads()));
+        if let Axis::Rounds { .. } = all.axis {
+            let (threads, own) = self.team();
+            let element = self.several(&format!("round * {threads} + {own}"));
             self.line(&format!("const jo_index element = {element};"));
         }
         self.stmts(&all.body);
@@ -165,7 +185,7 @@ impl Printer<'_> {
         format!("w_{}", self.nest.accesses[at].name)
     }
 
-    /// Types of several elements, and the results that threads have several of.
+    /// Types of several elements, and those that threads have of results.
     fn wide_types(&mut self) {
         let wide = || (0..self.nest.accesses.len()).filter(|&at| self.nest.accesses[at].is_wide);
         let types: BTreeSet<&str> = wide().map(|at| memory_type(self.nest.accesses[at].dtype)).collect();
@@ -174,6 +194,32 @@ impl Printer<'_> {
         let results = results.map(|at| format!("{} {};", self.wide_type(at), self.wide(at)));
         let lines: Vec<String> = types.chain(results).collect();
         lines.iter().for_each(|line| self.line(line));
+    }
+
+    /// Where the elements of an access are that a thread has read, or makes.
+    fn taken(&self, at: usize) -> String {
+        match self.nest.accesses[at].ahead {
+            0 => self.wide(at),
+            ahead => format!("{}[round % {ahead}]", self.wide(at)),
+        }
+    }
+
+    /// Reads several elements of an access.
+    fn fetch(&mut self, at: usize) {
+        let (ty, own, name) = (self.wide_type(at), self.taken(at), &self.nest.accesses[at].name);
+        let begin = if self.nest.accesses[at].ahead == 0 { format!("const {ty} ") } else { String::new() };
+        self.line(&format!("{begin}{own} = JO_FETCH({ty}, {name}, {});", self.position(at)));
+    }
+
+    /// Where accesses are at an element of a row that is one piece of memory.
+    fn locate_flat(&mut self, accesses: &[usize]) {
+        let located = accesses.iter().map(|&at| match self.nest.accesses[at].inner {
+            Inner::Unit => format!("i{at} = r{at} + element"),
+            Inner::Broadcast => format!("i{at} = r{at}"),
+            Inner::Strided => format!("i{at} = r{at} + element * launch.strides[{at}][launch.kept]"),
+        });
+        let located: Vec<String> = located.collect();
+        self.line(&format!("const jo_index {};", located.join(", ")));
     }
 
     /// Where accesses are at a row, or at an element of it: its position is taken apart into those
@@ -256,21 +302,23 @@ impl Printing for Printer<'_> {
             Stmt::Alloc(buffer) => {
                 let Buffer { dtype, elements, .. } = self.nest.buffers[*buffer];
                 let name = self.nest.place(Place::Buffer(*buffer));
-                self.line(&format!("{} {name}[{elements}];", value_type(dtype)));
+                self.line(&format!("{} {name}[{elements}] = {{0}};", value_type(dtype)));
+            }
+            Stmt::Reserve(at) => {
+                let (ty, own, ahead) = (self.wide_type(*at), self.wide(*at), self.nest.accesses[*at].ahead);
+                self.line(&format!("{ty} {own}[{ahead}] = {{0}};"));
             }
             Stmt::Leave { variable, slot } => {
                 let Variable { name, ty, .. } = &self.nest.variables[*variable];
                 let (memory, at) = self.slot(*slot, ty);
                 self.line(&format!("JO_PUT({memory}, {at}, {name});"));
             }
-            Stmt::Fetch(at) => {
-                let (ty, own, name) = (self.wide_type(*at), self.wide(*at), &self.nest.accesses[*at].name);
-                self.line(&format!("const {ty} {own} = JO_FETCH({ty}, {name}, {});", self.position(*at)));
-            }
+            Stmt::Fetch(at) => self.fetch(*at),
             Stmt::Deliver(at) => {
                 let (ty, own, name) = (self.wide_type(*at), self.wide(*at), &self.nest.accesses[*at].name);
                 self.line(&format!("JO_DELIVER({ty}, {name}, {}, {own});", self.position(*at)));
             }
+            Stmt::Locate { accesses, at: Axis::Elements } if self.nest.is_flat => self.locate_flat(accesses),
             Stmt::Locate { accesses, at } => self.locate(accesses, *at),
             Stmt::Let { value, compute, note } => {
                 let (ty, name) = (value_type(self.nest.values[*value].dtype), &self.nest.values[*value].name);
@@ -330,7 +378,7 @@ impl Spelling for Printer<'_> {
 
     fn place(&self, place: Place) -> String {
         match place {
-            Place::Access(at) if self.nest.accesses[at].is_wide => format!("{}.of[lane]", self.wide(at)),
+            Place::Access(at) if self.nest.accesses[at].is_wide => format!("{}.of[lane]", self.taken(at)),
             Place::Access(at) => format!("JO_GET({}, {})", self.nest.accesses[at].name, self.index(at)),
             Place::Buffer(_) => format!("{}[round * {} + lane]", self.nest.place(place), self.nest.lanes),
         }

@@ -24,11 +24,12 @@ typedef struct {
 } jo_launch;
 #if defined JO_EMULATED
 #define JO static inline __attribute__((always_inline, unused))
-#define JO_KERNEL(name, threads) static void name(const jo_launch *const jo_now)
+#define JO_KERNEL(name, ...) static void name(const jo_launch *const jo_now)
 #define launch (*jo_now)
 #else
 #define JO static __device__ __forceinline__
-#define JO_KERNEL(name, threads) extern "C" __global__ void __launch_bounds__(threads) name(const jo_launch launch)
+// The threads of a block, and how many blocks a multiprocessor is to hold.
+#define JO_KERNEL(name, ...) extern "C" __global__ void __launch_bounds__(__VA_ARGS__) name(const jo_launch launch)
 #define JO_THREAD threadIdx.x
 #define JO_BLOCK blockIdx.x
 #define JO_BLOCKS gridDim.x

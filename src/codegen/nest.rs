@@ -75,6 +75,8 @@ pub enum Bind {
     Grid,
     /// Each by a block of threads, whose threads all run the body.
     Block,
+    /// Each by a warp, all of whose lanes run the body.
+    Warp,
     /// The threads of a block take turns.
     Thread,
 }
@@ -134,9 +136,16 @@ pub enum Axis {
     Distances,
     /// Halves of so many lanes of a warp, each half as large as the one before: 16, 8, ... 1.
     Halves(usize),
-    /// So many rounds, in each of which the threads of a block take neighbouring groups of
-    /// elements: all of a row that is kept in registers.
-    Rounds(usize),
+    /// So many rounds, in each of which the threads of a row take neighbouring groups of elements:
+    /// all of a row that is kept in registers, or those of a batch.
+    Rounds {
+        /// How many.
+        count: usize,
+        /// Whether they are those of a batch.
+        in_batch: bool,
+    },
+    /// So many batches of rounds.
+    Batches(usize),
     /// The elements, so many, that a thread takes at once.
     Lanes(usize),
 }
@@ -390,6 +399,8 @@ pub enum Stmt {
         /// Rows, or elements.
         at: Axis,
     },
+    /// Makes room for the elements of an access that a thread reads ahead.
+    Reserve(usize),
     /// Reads the elements of an access that a thread takes at once.
     Fetch(usize),
     /// Writes them.
@@ -456,6 +467,8 @@ pub struct Access {
     pub watch: Option<Watch>,
     /// Whether a thread reads or writes several of its elements by one access.
     pub is_wide: bool,
+    /// The rounds whose elements a thread reads before it uses them; 0 where it uses each at once.
+    pub ahead: usize,
     /// The elements of the buffer that it goes through when a launch streams; none where it never
     /// does.
     pub streamed: Option<usize>,
@@ -539,6 +552,12 @@ pub struct Nest {
     pub slots: usize,
     /// The threads of a block, on targets that have blocks of threads.
     pub threads: Option<usize>,
+    /// The blocks that a multiprocessor is to hold, which limits the registers of a thread; 0 where
+    /// the compiler decides.
+    pub blocks: usize,
+    /// Whether the elements of a row differ in one dimension only, so that an element is found
+    /// without divisions.
+    pub is_flat: bool,
     /// The elements that a thread takes at once.
     pub lanes: usize,
     /// The launch of a split reduction that it is for.
@@ -568,7 +587,8 @@ impl Axis {
             Axis::Chunks => "chunks",
             Axis::Distances => "distances",
             Axis::Halves(_) => "halves",
-            Axis::Rounds(_) => "rounds",
+            Axis::Rounds { .. } => "rounds",
+            Axis::Batches(_) => "batches",
             Axis::Lanes(_) => "lanes",
         }
     }

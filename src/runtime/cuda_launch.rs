@@ -15,10 +15,10 @@ use super::cuda_device::{Device, DeviceMemory, Function, Module};
 use super::device_launch::DeviceLaunch;
 use super::emulated_launch::{MOST_BLOCKS, Operands, SLOT, blocks_of, place, total_launch};
 use super::partial_sums::PartialSums;
-use super::wide_launch::{Functions, SplitFunctions};
+use super::wide_launch::{Functions, SplitFunctions, rows_of_block};
 use crate::codegen::geometry::Geometry;
 use crate::codegen::kernel::Kernel;
-use crate::codegen::kernel_plan::{Grid, RowsBy};
+use crate::codegen::kernel_plan::Grid;
 use crate::interpreter::IValue;
 use crate::tensor::buffer::{Buffer, with_elements};
 use crate::tensor::elsewhere::Elsewhere;
@@ -123,7 +123,7 @@ impl DeviceKernel {
         let chosen = self.functions.chosen(self.grid, (kernel, geometry), &launch, &starts);
         let sums = PartialSums::of(kernel, geometry, chosen.grid)?;
         let most = if sums.is_empty() { MANY_BLOCKS } else { MOST_BLOCKS };
-        let blocks = blocks_of(&launch, chosen.grid.rows, chosen.grid.threads * chosen.lanes).min(most);
+        let blocks = blocks_of(&launch, chosen.rows).min(most);
         let blocks = sums.iter().map(PartialSums::most_blocks).fold(blocks, i64::min);
         let mut partial = Vec::new();
         for sums in &sums {
@@ -137,7 +137,7 @@ impl DeviceKernel {
         for (sums, (memory, elements)) in sums.iter().zip(&partial) {
             let launch = total_launch(sums, (memory.address(), *elements), data[sums.access].0);
             let total = self.totals.iter().find(|total| total.0 == sums.store).ok_or("a sum has no second launch")?;
-            let blocks = blocks_of(&launch, RowsBy::Thread, self.grid.threads).min(MANY_BLOCKS);
+            let blocks = blocks_of(&launch, self.grid.threads).min(MANY_BLOCKS);
             self.enter(total.1, (blocks, self.grid.threads), &launch)?;
         }
         Ok(results)
@@ -156,7 +156,7 @@ impl DeviceKernel {
         let memory = self.module.device().allocate(split.slots * SLOT)?;
         launch.left = memory.address();
         self.enter(split.parts.function, (split.blocks, split.parts.grid.threads), launch)?;
-        let blocks = blocks_of(launch, self.grid.rows, self.grid.threads).min(MANY_BLOCKS);
+        let blocks = blocks_of(launch, rows_of_block(self.grid)).min(MANY_BLOCKS);
         self.enter(split.merge, (blocks, self.grid.threads), launch)?;
         Ok(true)
     }

@@ -15,10 +15,10 @@ use super::loading::{EmulatedEntry, Loaded};
 use super::memory_profile::MemoryProfile;
 use super::partial_sums::PartialSums;
 use super::ptx::{Bytes, Fault, Launch, PtxModule, Region as PtxRegion};
-use super::wide_launch::{Functions, SplitFunctions};
+use super::wide_launch::{Functions, SplitFunctions, rows_of_block};
 use crate::codegen::geometry::Geometry;
 use crate::codegen::kernel::Kernel;
-use crate::codegen::kernel_plan::{Grid, RowsBy};
+use crate::codegen::kernel_plan::Grid;
 use std::cell::Cell as Shared;
 use std::fmt::Write;
 use std::rc::Rc;
@@ -147,7 +147,7 @@ impl Emulated {
         }
         let chosen = self.functions.chosen(self.grid, (kernel, geometry), &launch, operands.starts);
         let mut sums = PartialSums::of(kernel, geometry, chosen.grid)?;
-        let blocks = blocks_of(&launch, chosen.grid.rows, chosen.grid.threads * chosen.lanes);
+        let blocks = blocks_of(&launch, chosen.rows);
         let blocks = sums.iter().map(PartialSums::most_blocks).fold(blocks.min(self.most_blocks()), i64::min);
         let mut memory: Vec<Memory> = (0..kernel.accesses()).map(|at| self.memory(kernel, operands, at)).collect();
         for sums in &mut sums {
@@ -165,7 +165,7 @@ impl Emulated {
             let at = (sums.memory.as_ptr().expose_provenance(), sums.memory.len());
             let launch = total_launch(sums, at, to.0);
             let entry = self.totals.iter().find(|total| total.0 == sums.store).ok_or("a sum has no second launch")?;
-            let blocks = blocks_of(&launch, RowsBy::Thread, self.grid.threads).min(self.most_blocks());
+            let blocks = blocks_of(&launch, self.grid.threads).min(self.most_blocks());
             self.run((entry.1, self.grid.threads, false), &launch, blocks, &mut memory, (seed, &mut seen));
         }
         Ok(seen)
@@ -203,7 +203,7 @@ impl Emulated {
             // The second launch follows the first: no access of it races with those.
             left.cells.clear();
         }
-        let blocks = blocks_of(launch, self.grid.rows, self.grid.threads).min(self.most_blocks());
+        let blocks = blocks_of(launch, rows_of_block(self.grid)).min(self.most_blocks());
         let entry = (split.merge, self.grid.threads, self.has_barriers);
         self.run(entry, launch, blocks, &mut memory, (seed, &mut seen));
         Some(seen)
@@ -354,14 +354,9 @@ impl Emulated {
     }
 }
 
-/// The blocks of a launch whose rows are computed by a block each, or by a thread, where a block
-/// takes so many.
-pub(super) fn blocks_of(launch: &DeviceLaunch, by: RowsBy, taken: usize) -> i64 {
-    let rows = i64::from(launch.rows);
-    match by {
-        RowsBy::Block => rows,
-        RowsBy::Thread => (rows + taken as i64 - 1) / taken as i64,
-    }
+/// The blocks of a launch, each of which takes so many rows at once.
+pub(super) fn blocks_of(launch: &DeviceLaunch, taken: usize) -> i64 {
+    (i64::from(launch.rows) + taken as i64 - 1) / taken as i64
 }
 
 /// The first address in memory that is a multiple of 16.

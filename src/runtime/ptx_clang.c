@@ -4,7 +4,7 @@
 #define __device__ __attribute__((device))
 #define __shared__ __attribute__((shared))
 #define __forceinline__ inline __attribute__((always_inline))
-#define __launch_bounds__(threads) __attribute__((launch_bounds(threads)))
+#define __launch_bounds__(...) __attribute__((launch_bounds(__VA_ARGS__)))
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #define JO_OWN static __device__ __forceinline__
 typedef struct { unsigned int x; } jo_dimension;

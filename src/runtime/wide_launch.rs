@@ -31,6 +31,8 @@ pub(super) struct Chosen<T> {
     pub(super) grid: Grid,
     /// The elements that a thread takes at once.
     pub(super) lanes: usize,
+    /// The rows that a block takes at once.
+    pub(super) rows: usize,
 }
 
 impl<T: Copy> Functions<T> {
@@ -46,17 +48,23 @@ impl<T: Copy> Functions<T> {
         let fits = |(wide, _): &&(Wide, T)| {
             let moving = (0..kernel.accesses()).filter(|&at| geometry.traversal.inner[at] == Inner::Unit);
             let mut moving = moving.filter(|&at| !kernel.is_column_reduction(at));
-            wide.fits(i64::from(launch.count))
+            wide.fits(i64::from(launch.count), launch.rank - launch.kept)
                 && (launch.shape[(launch.rank - 1).max(0) as usize] as usize).is_multiple_of(wide.lanes)
                 && moving.all(|at| is_aligned(launch, at, starts[at], (kernel.dtype_of(at).size(), wide.lanes)))
         };
         match self.wide.iter().find(fits) {
             Some(&(wide, function)) => {
-                Chosen { function, grid: Grid { threads: wide.threads, ..grid }, lanes: wide.lanes }
+                let rows = if grid.rows == RowsBy::Block { wide.rows } else { wide.threads * wide.lanes };
+                Chosen { function, grid: Grid { threads: wide.threads, ..grid }, lanes: wide.lanes, rows }
             }
-            None => Chosen { function: self.own, grid, lanes: 1 },
+            None => Chosen { function: self.own, grid, lanes: 1, rows: rows_of_block(grid) },
         }
     }
+}
+
+/// The rows that a block takes at once, by threads that take one element at a time.
+pub(super) fn rows_of_block(grid: Grid) -> usize {
+    if grid.rows == RowsBy::Block { 1 } else { grid.threads }
 }
 
 /// Whether several elements of an access are aligned wherever a thread takes them.
@@ -97,11 +105,11 @@ impl<T: Copy> SplitFunctions<T> {
         starts: &[usize],
     ) -> Option<SplitLaunch<T>> {
         let chosen = self.parts.chosen(grid, of, launch, starts);
-        let wide = Wide { threads: chosen.grid.threads, lanes: chosen.lanes, rounds: None };
+        let wide = Wide::plain(chosen.grid.threads, chosen.lanes);
         let (rows, elements) = (i64::from(launch.rows), i64::from(launch.count));
         let parts = parts(rows, elements, grid.rows, wide)?;
         (launch.parts, launch.share) = (u32::try_from(parts.count).ok()?, u32::try_from(parts.elements).ok()?);
-        let taken = if grid.rows == RowsBy::Block { 1 } else { grid.threads as i64 };
+        let taken = rows_of_block(grid) as i64;
         let blocks = (rows * parts.count + taken - 1) / taken;
         let slots = usize::try_from(rows * parts.count).ok()? * self.slots;
         Some(SplitLaunch { parts: chosen, blocks, merge: self.merge, slots })

@@ -68,7 +68,7 @@ mod tests {
     fn parts_cover_rows() {
         let by = [(RowsBy::Thread, 1), (RowsBy::Block, 1), (RowsBy::Block, 8)];
         for (rows, lanes) in by {
-            let wide = Wide { threads: 256, lanes, rounds: None };
+            let wide = Wide::plain(256, lanes);
             for n in [0, 1, 31, 64, 1000, 4096, 65_536, 1_000_003, 1 << 30] {
                 for k in [1, 3, 1024, 1 << 20] {
                     let Some(parts) = parts(k, n, rows, wide) else { continue };
@@ -78,9 +78,6 @@ mod tests {
                 }
             }
         }
-        assert_eq!(
-            parts(1024, 65_536, RowsBy::Thread, Wide { threads: 256, lanes: 1, rounds: None }).map(|p| p.count),
-            Some(256)
-        );
+        assert_eq!(parts(1024, 65_536, RowsBy::Thread, Wide::plain(256, 1)).map(|p| p.count), Some(256));
     }
 }

@@ -5,7 +5,8 @@
 //! group %y
 //!   direction inner
 //!   grid block 256 wide                 and functions for rows of contiguous elements:
-//!                                       of 4 x 32 x 4 at most, kept in registers
+//!                                       of 4 x 32 x 4 at most, a warp each, kept in registers
+//!                                       of 8 x 32 x 4 at most, a warp each, kept in registers
 //!                                       of 8 x 128 x 4 at most, kept in registers
 //!                                       of 8 x 512 x 4 at most, kept in registers
 //!                                       of any length
@@ -14,6 +15,10 @@
 //! A row that fits is kept: later phases read from registers what earlier ones have computed. The
 //! launch takes the first function that fits its sizes; see [`Wide::fits`]. So which elements a
 //! thread combines follows from sizes, strides and offsets alone, and so do the digits of results.
+//!
+//! Threads read several groups of elements before they use the first: a device has a hundred
+//! threads or so for each load that it has to wait for, and needs 40 KiB on their way to a
+//! multiprocessor to be bound by its memory, not by how long that takes to answer.
 
 use super::Grid;
 use super::grid_plan::{RowsBy, SHARED, shared};
@@ -24,31 +29,75 @@ pub const WIDEST: usize = 16;
 /// Elements that a thread takes at once, at most: with more, those of operands of four bytes take
 /// several accesses each, whose addresses are 32 bytes apart.
 const MOST_LANES: usize = 8;
-/// Threads of a block for rows that are kept, with the elements that each takes. Merging the states
-/// of threads costs each warp the same, so that short rows have few; but a softmax over 1024
-/// elements takes 0.24 ms with 128 threads, and 0.27 ms with 32 (65,536 rows, H200).
-const KEPT: [(usize, usize); 3] = [(32, 16), (128, 32), (512, 32)];
+/// Bytes that a thread reads ahead: 32 registers.
+const AHEAD: usize = 128;
+/// How rows are kept. A thread takes many elements, since all warps merge their states: a warp has
+/// a row of up to 1024 elements alone, and needs no barrier. Blocks then have four rows, as a
+/// multiprocessor holds more warps than blocks.
+///
+/// A multiprocessor has 65,536 registers. The blocks that it holds leave a thread 80, 96, 96 and
+/// 128: for the row, for as many bytes as it reads ahead, and some 30 for addresses and states in
+/// doubles. NVRTC spills none of them for a layer norm or a softmax of a sum (sm_75 to sm_90).
+/// The longest rows have two blocks, one of which computes while the other one waits for memory.
+const KEPT: [Kept; 4] = [
+    Kept { threads: 32, rows: 4, elements: 16, blocks: 6 },
+    Kept { threads: 32, rows: 4, elements: 32, blocks: 5 },
+    Kept { threads: 128, rows: 1, elements: 32, blocks: 5 },
+    Kept { threads: 256, rows: 1, elements: 64, blocks: 2 },
+];
 /// Values of four bytes that a thread keeps at most, of 255 registers.
 pub const MOST_KEPT: usize = 96;
 /// Threads of a block for rows of any length.
 const ANY_LENGTH: usize = 512;
+
+/// A row of the table above: the threads of a row, the rows of a block, the elements of a thread,
+/// and the blocks of a multiprocessor.
+struct Kept {
+    threads: usize,
+    rows: usize,
+    elements: usize,
+    blocks: usize,
+}
 
 /// How the threads of a grid take contiguous elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Wide {
     /// The threads of a block.
     pub threads: usize,
+    /// The rows that a block computes at the same time: a warp each where there are several.
+    pub rows: usize,
     /// The elements that a thread takes at once, a power of two.
     pub lanes: usize,
     /// The rounds in which a row is taken that is kept in registers; none where rows have any
     /// length.
     pub rounds: Option<usize>,
+    /// The bytes that a thread reads before it uses the first.
+    pub ahead: usize,
+    /// The blocks that a multiprocessor is to hold; 0 where the compiler decides.
+    pub blocks: usize,
 }
 
 impl Wide {
-    /// Whether rows of so many elements can be computed so.
-    pub(crate) fn fits(self, count: i64) -> bool {
-        self.rounds.is_none_or(|rounds| count <= (rounds * self.threads * self.lanes) as i64)
+    /// Where nothing is kept.
+    pub(crate) fn plain(threads: usize, lanes: usize) -> Wide {
+        Wide { threads, rows: 1, lanes, rounds: None, ahead: 0, blocks: 0 }
+    }
+
+    /// The same with so many rounds at most: where a row has a block, with more threads.
+    pub(crate) fn within(self, most: usize) -> Option<Wide> {
+        let (mut threads, Some(mut rounds), mut blocks) = (self.threads, self.rounds, self.blocks) else {
+            return Some(self);
+        };
+        while rounds > most && self.rows == 1 && threads < ANY_LENGTH {
+            (threads, rounds, blocks) = (threads * 2, rounds.div_ceil(2), blocks.div_ceil(2));
+        }
+        (most > 0).then_some(Wide { threads, rounds: Some(rounds.min(most)), blocks, ..self })
+    }
+
+    /// Whether rows of so many elements, in so many dimensions, can be computed so.
+    pub(crate) fn fits(self, count: i64, dims: i32) -> bool {
+        let threads = self.threads / self.rows;
+        self.rounds.is_none_or(|rounds| dims == 1 && count <= (rounds * threads * self.lanes) as i64)
     }
 }
 
@@ -60,7 +109,7 @@ pub(crate) fn wide_functions(kernel: &Kernel, traversal: &Traversal, grid: Grid)
     }
     let lanes = lanes(kernel, traversal);
     match (grid.rows, traversal.direction) {
-        (RowsBy::Thread, Direction::Points) => vec![Wide { threads: grid.threads, lanes, rounds: None }],
+        (RowsBy::Thread, Direction::Points) => vec![Wide::plain(grid.threads, lanes)],
         (RowsBy::Block, Direction::Inner | Direction::Split) => of_rows(kernel, lanes),
         _ => Vec::new(),
     }
@@ -74,8 +123,13 @@ fn lanes(kernel: &Kernel, traversal: &Traversal) -> usize {
 }
 
 fn of_rows(kernel: &Kernel, lanes: usize) -> Vec<Wide> {
-    let kept = KEPT.map(|(threads, elements)| (threads, Some(elements / lanes)));
-    let fits = |&(threads, rounds): &(usize, Option<usize>)| rounds != Some(0) && shared(kernel, threads) <= SHARED;
-    let all = kept.into_iter().chain([(ANY_LENGTH, None)]).filter(fits);
-    all.map(|(threads, rounds)| Wide { threads, lanes, rounds }).collect()
+    // Partial sums have a copy for each block, in which the warps of several rows would meet.
+    let are_alone = !kernel.column_reductions.is_empty();
+    let kept = KEPT.iter().map(|kept| {
+        let rows = if are_alone { 1 } else { kept.rows };
+        let rounds = Some(kept.elements / lanes);
+        Wide { threads: kept.threads * rows, rows, lanes, rounds, ahead: AHEAD, blocks: kept.blocks }
+    });
+    let fits = |wide: &Wide| wide.rounds != Some(0) && shared(kernel, wide.threads) <= SHARED;
+    kept.chain([Wide::plain(ANY_LENGTH, lanes)]).filter(fits).collect()
 }

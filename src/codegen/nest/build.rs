@@ -65,10 +65,7 @@ pub(crate) fn build_wide(
     let grid = plan.grid.ok_or("processors have no threads that take several elements at once")?;
     let mut builder = Builder::new(kernel, traversal, plan);
     let most = MOST_KEPT / (wide.lanes * builder.kept_at_once().max(1));
-    let wide = Wide { rounds: wide.rounds.map(|rounds| rounds.min(most)), ..wide };
-    if wide.rounds == Some(0) {
-        return Ok(None);
-    }
+    let Some(wide) = wide.within(most) else { return Ok(None) };
     builder.wide = Some(wide);
     builder.rows_on_grid(Grid { threads: wide.threads, ..grid });
     Ok(Some((wide, builder.nest)))
@@ -127,6 +124,7 @@ fn bare(loops: &Loops<'_>) -> Nest {
                 .map(watch(access))
                 .or_else(|| part(access)),
             is_wide: false,
+            ahead: 0,
             streamed: store.and_then(|store| loops.streamed(store)),
         }
     };
@@ -146,6 +144,8 @@ fn bare(loops: &Loops<'_>) -> Nest {
         variables: Vec::new(),
         slots: 0,
         threads: None,
+        blocks: 0,
+        is_flat: false,
         lanes: 1,
         split: None,
         body: Vec::new(),

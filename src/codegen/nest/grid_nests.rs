@@ -23,8 +23,8 @@
 use super::build::{Builder, beside, constant, known, plain, term, zero};
 use super::row_nests::over_state;
 use super::state_rules::{
-    DIFFERENCE_IN_DOUBLES, FIRST_OF_THREAD, HAS_ELEMENTS, IS_FIRST_THREAD, IS_NAN, MEAN_OF_THREAD, SQUARES_IN_DOUBLES,
-    SQUARES_OF_INFINITE, SQUARES_OF_THREAD, SUM,
+    DIFFERENCE_IN_DOUBLES, FIRST_OF_THREAD, HAS_ELEMENTS, IS_FIRST_LANE, IS_FIRST_THREAD, IS_NAN, MEAN_OF_THREAD,
+    SQUARES_IN_DOUBLES, SQUARES_OF_INFINITE, SQUARES_OF_THREAD, SUM,
 };
 use super::{Axis, Bind, Compute, For, Known, Operand, Origin, Spread, Stmt, Term};
 use crate::codegen::c_spelling::value_type;
@@ -48,9 +48,6 @@ impl Builder<'_> {
         if self.has_points() {
             self.nest.accesses.iter_mut().for_each(|access| access.is_of_row = true);
         }
-        if let Some(wide) = self.wide {
-            self.begin_wide(wide);
-        }
         let mut body = self.begin_row();
         for phase in 0..self.loops.phases {
             self.row_of_phase(phase, grid, true, &mut body);
@@ -62,16 +59,38 @@ impl Builder<'_> {
                 false => self.elements_on_grid((phase, &aims), grid, &mut body),
             }
         }
-        let bind = if grid.rows == RowsBy::Block { Bind::Block } else { Bind::Grid };
+        let bind = match grid.rows {
+            RowsBy::Block if self.takes_rows_by_warp() => Bind::Warp,
+            RowsBy::Block => Bind::Block,
+            RowsBy::Thread => Bind::Grid,
+        };
         self.nest.body.push(For::over(Axis::Rows, bind, body));
     }
 
+    /// Whether a block computes several rows at the same time.
+    fn takes_rows_by_warp(&self) -> bool {
+        self.wide.is_some_and(|wide| wide.rows > 1)
+    }
+
+    /// Whether a thread is the one that writes what there is one of in a row.
+    fn is_first(&self) -> Term {
+        match self.takes_rows_by_warp() {
+            true => term(IS_FIRST_LANE, [('l', known(Known::Lane))]),
+            false => term(IS_FIRST_THREAD, [('t', known(Known::Thread))]),
+        }
+    }
+
     /// Finds where accesses are at a row, and loads what is of rows.
-    pub(super) fn begin_row(&self) -> Vec<Stmt> {
+    pub(super) fn begin_row(&mut self) -> Vec<Stmt> {
+        let mut body = Vec::new();
+        if let Some(wide) = self.wide {
+            self.begin_wide(wide, &mut body);
+        }
         let accesses: Vec<usize> = (0..self.kernel.accesses()).collect();
         let loads = (0..self.kernel.loads.len()).filter(|&k| self.is_of_row(Source::Load(k)));
         let located = Stmt::Locate { accesses, at: Axis::Rows };
-        std::iter::once(located).chain(loads.map(|k| self.load(k))).collect()
+        body.extend(std::iter::once(located).chain(loads.map(|k| self.load(k))));
+        body
     }
 
     /// Whether rows are single points.
@@ -93,10 +112,7 @@ impl Builder<'_> {
         let mut stored = Vec::new();
         (0..kernel.stores.len()).filter(|_| stores).filter(writes).for_each(|k| self.store(k, &mut stored));
         match grid.rows {
-            RowsBy::Block if !stored.is_empty() => {
-                let when = term(IS_FIRST_THREAD, [('t', known(Known::Thread))]);
-                body.push(Stmt::If { when, body: stored });
-            }
+            RowsBy::Block if !stored.is_empty() => body.push(Stmt::If { when: self.is_first(), body: stored }),
             _ => body.extend(stored),
         }
     }
@@ -115,7 +131,7 @@ impl Builder<'_> {
         if grid.rows == RowsBy::Block && !scans.is_empty() {
             self.scan_by_block((phase, aims), &scans, grid.threads, body);
         } else if let Some(wide) = self.wide {
-            body.push(self.wide_elements((phase, aims), wide));
+            self.wide_elements((phase, aims), wide, body);
         } else {
             let mut inner = self.located();
             self.element(phase, aims, &mut inner);
@@ -124,7 +140,8 @@ impl Builder<'_> {
         }
         self.settle_shifted(&reduced, body);
         if grid.rows == RowsBy::Block && !reduced.is_empty() {
-            self.merge_threads(&reduced, grid.threads, body);
+            let threads = grid.threads / self.wide.map_or(1, |wide| wide.rows);
+            self.merge_threads(&reduced, threads, body);
         }
         for k in reduced {
             self.finish_on_grid(k, body);

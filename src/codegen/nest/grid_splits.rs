@@ -23,9 +23,6 @@ impl Builder<'_> {
     pub(super) fn split_on_grid(&mut self, split: Split, grid: Grid) {
         (self.nest.threads, self.nest.split) = (Some(grid.threads), Some(split));
         self.nest.slots = (0..self.kernel.reductions.len()).map(|k| self.monoid_on_grid(k).slots.len()).sum();
-        if let Some(wide) = self.wide {
-            self.begin_wide(wide);
-        }
         let mut body = self.begin_row();
         self.row_of_phase(0, grid, split == Split::Merge, &mut body);
         let aims = self.loops.aims(0);
@@ -33,7 +30,7 @@ impl Builder<'_> {
         reduced.iter().for_each(|&k| self.begin_state(k, &mut body));
         let bind = if grid.rows == RowsBy::Block { Bind::Thread } else { Bind::Serial };
         match (split, self.wide) {
-            (Split::Parts, Some(wide)) => body.push(self.wide_elements((0, &aims), wide)),
+            (Split::Parts, Some(wide)) => self.wide_elements((0, &aims), wide, &mut body),
             (Split::Parts, None) => {
                 let mut inner = self.located();
                 self.element(0, &aims, &mut inner);

@@ -36,6 +36,10 @@ struct Known {
     /// Accesses of which a thread has read several elements, or has set them.
     fetched: BTreeSet<usize>,
     ready: BTreeSet<usize>,
+    /// The same of some rounds that are read ahead: what a thread has room for, and what it has
+    /// read.
+    reserved: BTreeSet<usize>,
+    read_ahead: BTreeSet<usize>,
     /// Buffers that a thread has, and those that it has filled.
     made: BTreeSet<usize>,
     filled: BTreeSet<usize>,
@@ -99,6 +103,7 @@ impl Verifier<'_> {
                 self.uses_variable(*variable)?;
                 self.leaves(*slot)
             }
+            Stmt::Reserve(at) => self.reserves(*at),
             Stmt::Fetch(at) => self.fetches(*at),
             Stmt::Deliver(at) => self.delivers(*at),
             Stmt::Accumulate { to, term, .. } => {
@@ -126,6 +131,7 @@ impl Verifier<'_> {
         let outside = self.loops.is_empty();
         let is_right = match (all.axis, all.bind) {
             (Axis::Rows, Bind::Grid | Bind::Block) => outside,
+            (Axis::Rows, Bind::Warp) => outside && self.has_whole_warps(),
             (Axis::Elements, Bind::Thread) => self.is_in(Axis::Rows, Bind::Block),
             (Axis::Elements, Bind::Serial) => self.is_in(Axis::Rows, Bind::Grid),
             (Axis::Chunks | Axis::Distances, Bind::Serial) => self.is_in(Axis::Rows, Bind::Block),
@@ -134,7 +140,8 @@ impl Verifier<'_> {
                 self.is_in(Axis::Rows, Bind::Block) && self.nest.split == Some(Split::Merge)
             }
             (Axis::Shares, Bind::Serial) => self.is_in(Axis::Rows, Bind::Grid) && self.nest.split == Some(Split::Merge),
-            (Axis::Rounds(_), Bind::Unroll) => self.is_in(Axis::Rows, Bind::Block),
+            (Axis::Batches(_), Bind::Unroll) => self.has_team(),
+            (Axis::Rounds { in_batch, .. }, Bind::Unroll) => self.has_team() && in_batch == self.has_batch(),
             (Axis::Lanes(n), Bind::Unroll) => {
                 n == self.nest.lanes && (self.is_in(Axis::Rows, Bind::Grid) || self.has_element())
             }
@@ -157,9 +164,11 @@ impl Verifier<'_> {
     fn scope(&mut self, body: &[Stmt]) -> Result<(), String> {
         let (values, begun) = (self.known.values.clone(), self.known.begun.clone());
         let located = (self.known.at_row.clone(), self.known.at_element.clone(), self.known.fetched.clone());
+        let room = (self.known.made.clone(), self.known.reserved.clone());
         self.stmts(body)?;
         (self.known.values, self.known.begun) = (values, begun);
         (self.known.at_row, self.known.at_element, self.known.fetched) = located;
+        (self.known.made, self.known.reserved) = room;
         Ok(())
     }
 
@@ -174,14 +183,34 @@ impl Verifier<'_> {
 
     /// Whether all threads of a block come here together.
     fn has_all_threads(&self) -> bool {
-        let is_shared_out = self.loops.iter().any(|around| matches!(around.1, Bind::Grid | Bind::Thread));
-        !is_shared_out && self.conditions.is_empty()
+        let is_shared_out = |bind: Bind| matches!(bind, Bind::Grid | Bind::Warp | Bind::Thread);
+        !self.loops.iter().any(|around| is_shared_out(around.1)) && self.conditions.is_empty()
     }
 
-    /// Whether all lanes of a warp do: a block is made of whole warps.
+    /// Whether all lanes of a warp do: a block is made of whole warps, each of which may have rows
+    /// of its own.
     fn has_all_lanes(&self) -> bool {
-        let is_whole = self.nest.threads.is_some_and(|threads| threads.is_multiple_of(WARP));
-        is_whole && self.has_all_threads() && self.is_in(Axis::Rows, Bind::Block)
+        let is_shared_out = self.loops.iter().any(|around| matches!(around.1, Bind::Grid | Bind::Thread));
+        self.has_whole_warps() && !is_shared_out && self.conditions.is_empty() && self.has_team()
+    }
+
+    fn has_whole_warps(&self) -> bool {
+        self.nest.threads.is_some_and(|threads| threads.is_multiple_of(WARP))
+    }
+
+    /// Whether several threads compute a row together.
+    fn has_team(&self) -> bool {
+        self.is_in(Axis::Rows, Bind::Block) || self.is_in(Axis::Rows, Bind::Warp)
+    }
+
+    /// Whether a thread is the only one of those of a row.
+    fn is_first(&self) -> bool {
+        self.conditions.contains(&IS_FIRST_THREAD)
+            || self.is_in(Axis::Rows, Bind::Warp) && self.conditions.contains(&IS_FIRST_LANE)
+    }
+
+    fn has_batch(&self) -> bool {
+        self.loops.iter().any(|around| matches!(around.0, Axis::Batches(_)))
     }
 
     fn barrier(&mut self) -> Result<(), String> {
@@ -209,8 +238,22 @@ impl Verifier<'_> {
 
     /// Whether a thread has elements of its own in a round.
     fn has_round(&self) -> bool {
-        let is_round = |around: &(Axis, Bind)| matches!(around.0, Axis::Rounds(_));
-        self.loops.iter().any(is_round) && self.conditions.contains(&IS_IN_ROW)
+        self.rounds().is_some() && self.conditions.contains(&IS_IN_ROW)
+    }
+
+    /// The rounds of the loop over them.
+    fn rounds(&self) -> Option<usize> {
+        let count = |around: &(Axis, Bind)| if let Axis::Rounds { count, .. } = around.0 { Some(count) } else { None };
+        self.loops.iter().find_map(count)
+    }
+
+    /// Whether a thread has read several elements of an access: in this round, or in those that are
+    /// read ahead.
+    fn has_read(&self, at: usize) -> bool {
+        match self.nest.accesses[at].ahead {
+            0 => self.known.fetched.contains(&at),
+            rounds => self.known.read_ahead.contains(&at) && self.rounds() == Some(rounds) && self.has_round(),
+        }
     }
 
     /// Whether a thread takes one of several elements.
@@ -236,12 +279,30 @@ impl Verifier<'_> {
         }
     }
 
+    fn reserves(&mut self, at: usize) -> Result<(), String> {
+        self.known.read_ahead.remove(&at);
+        self.known.reserved.insert(at);
+        match self.nest.accesses[at].ahead > 0 && self.has_team() && self.rounds().is_none() {
+            true => Ok(()),
+            false => {
+                self.refuse(&format!("there are no rounds of {} that are read ahead", self.nest.accesses[at].name))
+            }
+        }
+    }
+
     fn fetches(&mut self, at: usize) -> Result<(), String> {
         let access = &self.nest.accesses[at];
         if access.is_written || !self.takes_several(at) {
             return self.refuse(&format!("several elements of {} are read where they are not", access.name));
         }
-        self.known.fetched.insert(at);
+        match access.ahead {
+            0 => self.known.fetched.insert(at),
+            _ if !self.known.reserved.contains(&at) => {
+                return self.refuse(&format!("{} is read ahead, and has no room", access.name));
+            }
+            rounds if self.has_round() && self.rounds() == Some(rounds) => self.known.read_ahead.insert(at),
+            _ => return self.refuse(&format!("elements of {} are read ahead in other rounds", access.name)),
+        };
         Ok(())
     }
 
@@ -280,12 +341,10 @@ impl Verifier<'_> {
             Place::Access(at) if self.nest.accesses[at].is_written => {
                 self.refuse(&format!("{} is read, a result", self.nest.place(place)))
             }
-            Place::Access(at) if self.nest.accesses[at].is_wide => {
-                match self.has_lane() && self.known.fetched.contains(&at) {
-                    true => Ok(()),
-                    false => self.refuse(&format!("{} is read before it is fetched", self.nest.place(place))),
-                }
-            }
+            Place::Access(at) if self.nest.accesses[at].is_wide => match self.has_lane() && self.has_read(at) {
+                true => Ok(()),
+                false => self.refuse(&format!("{} is read before it is fetched", self.nest.place(place))),
+            },
             Place::Access(at) if self.is_located(at) => Ok(()),
             Place::Buffer(buffer) if self.known.filled.contains(&buffer) && self.has_round() && self.has_lane() => {
                 Ok(())
@@ -300,7 +359,7 @@ impl Verifier<'_> {
         }
         let (access, by_threads) = (&self.nest.accesses[at], self.is_in(Axis::Rows, Bind::Grid));
         let by_one = match access.is_of_row {
-            true => by_threads || self.conditions.contains(&IS_FIRST_THREAD),
+            true => by_threads || self.is_first(),
             false => by_threads || self.has_element(),
         };
         match () {

@@ -34,12 +34,13 @@ impl Identity {
 impl Hash for Nest {
     fn hash<H: Hasher>(&self, state: &mut H) {
         // All but `group`, `assumed` and the names.
-        let Nest { direction, floats, integers, slots, threads, lanes, split, .. } = self;
-        (direction, floats, integers, slots, threads, lanes, split).hash(state);
+        let Nest { direction, floats, integers, slots, threads, lanes, split, blocks, is_flat, .. } = self;
+        (direction, floats, integers, slots, threads, lanes, split, blocks, is_flat).hash(state);
         self.accesses.len().hash(state);
         for access in &self.accesses {
-            let Access { name: _, dtype, is_written, inner, is_of_row, is_added_to, watch, is_wide, streamed } = access;
-            (dtype, is_written, inner, is_of_row, is_added_to, watch, is_wide, streamed).hash(state);
+            let Access { name: _, dtype, is_written, inner, is_of_row, is_added_to, watch, is_wide, ahead, streamed } =
+                access;
+            (dtype, is_written, inner, is_of_row, is_added_to, watch, is_wide, ahead, streamed).hash(state);
         }
         self.values.len().hash(state);
         self.values.iter().for_each(|value| value.dtype.hash(state));
@@ -69,6 +70,7 @@ impl Hash for Stmt {
             Stmt::Alloc(number)
             | Stmt::Flush(number)
             | Stmt::Inclusive(number)
+            | Stmt::Reserve(number)
             | Stmt::Fetch(number)
             | Stmt::Deliver(number) => number.hash(state),
             Stmt::Turn { number, .. } | Stmt::Once { number, .. } => number.hash(state),

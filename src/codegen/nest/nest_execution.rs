@@ -206,7 +206,9 @@ impl Machine<'_> {
                 true => self.stmts(body),
                 false => Ok(()),
             },
-            Stmt::Locate { .. } | Stmt::Fetch(_) | Stmt::Deliver(_) | Stmt::Barrier => Err(THREADS.to_owned()),
+            Stmt::Locate { .. } | Stmt::Reserve(_) | Stmt::Fetch(_) | Stmt::Deliver(_) | Stmt::Barrier => {
+                Err(THREADS.to_owned())
+            }
             Stmt::Leave { variable, slot } => {
                 let at = self.slot(self.at.part, *slot);
                 self.left[at] = self.variables[*variable][0];
@@ -250,9 +252,13 @@ impl Machine<'_> {
             Axis::Side => self.count_up(0..self.at.side, all, |at| &mut at.r),
             Axis::Shares => self.others(self.space.parts, all),
             Axis::SharesBefore => self.others(self.at.part, all),
-            Axis::Elements | Axis::Chunks | Axis::Distances | Axis::Halves(_) | Axis::Rounds(_) | Axis::Lanes(_) => {
-                Err(THREADS.to_owned())
-            }
+            Axis::Elements
+            | Axis::Chunks
+            | Axis::Distances
+            | Axis::Halves(_)
+            | Axis::Rounds { .. }
+            | Axis::Batches(_)
+            | Axis::Lanes(_) => Err(THREADS.to_owned()),
         }
     }
 

@@ -87,7 +87,10 @@ fn over(axis: Axis) -> String {
         Axis::Chunks => "for each chunk of the row, an element a thread".to_owned(),
         Axis::Distances => "for each distance between threads".to_owned(),
         Axis::Halves(lanes) => format!("for each half of {lanes} lanes"),
-        Axis::Rounds(rounds) => format!("for each of {rounds} rounds"),
+        Axis::Rounds { count, in_batch } => {
+            format!("for each of {count} rounds{}", if in_batch { " of the batch" } else { "" })
+        }
+        Axis::Batches(batches) => format!("for each of {batches} batches of rounds"),
         Axis::Lanes(lanes) => format!("for each of {lanes} elements"),
     }
 }
@@ -138,6 +141,7 @@ impl Nest {
             Bind::Unroll => ", unrolled",
             Bind::Grid => ", a thread each",
             Bind::Block => ", a block of threads each",
+            Bind::Warp => ", a warp each",
             Bind::Thread => ", the threads of the block in turn",
         };
         let combined = all.combined.iter().map(|one| {
@@ -240,6 +244,10 @@ impl Nest {
                 let names: Vec<&str> = accesses.iter().map(|&access| self.accesses[access].name.as_str()).collect();
                 let what = if *at == Axis::Elements { "element" } else { "row" };
                 (format!("locate the {what} in {}", names.join(", ")), "")
+            }
+            Stmt::Reserve(access) => {
+                let one = &self.accesses[*access];
+                (format!("reserve {} x {} elements of {}", one.ahead, self.lanes, one.name), "")
             }
             Stmt::Fetch(access) => (format!("fetch {} elements of {}", self.lanes, self.accesses[*access].name), ""),
             Stmt::Deliver(access) => {

@@ -135,7 +135,7 @@ impl Verifier<'_> {
                 Some(Around { axis: Axis::Rows, .. }) if self.nest.direction == Direction::Split => self.scope(body),
                 _ => self.refuse("parts of a row would not all be in one phase of the launch"),
             },
-            Stmt::Locate { .. } | Stmt::Fetch(_) | Stmt::Deliver(_) | Stmt::Barrier => {
+            Stmt::Locate { .. } | Stmt::Reserve(_) | Stmt::Fetch(_) | Stmt::Deliver(_) | Stmt::Barrier => {
                 self.refuse("it has no blocks of threads")
             }
             Stmt::Leave { variable, slot } => {

@@ -1,24 +1,29 @@
 //! Loops of threads that take several contiguous elements at once, by one access of up to 16 bytes.
 //!
-//! Points: a thread has as many neighbouring rows of one element. Rows by blocks: in each round the
-//! threads of a block take neighbouring groups of elements, and a row that fits is kept:
+//! Points: a thread has as many neighbouring rows of one element. Rows by blocks or warps: in each
+//! round their threads take neighbouring groups of elements, and a row that fits is kept. What is
+//! read from memory is read some rounds ahead, those of a batch:
 //!
 //! ```text
-//! buffer t_s: 16 of Float, for a thread
-//! for each row, a block of threads each
+//! for each row, a warp each
+//!   buffer t_s: 16 of Float, for a thread
 //!   locate the row in in0, out0
 //!   variable a_m = -inf
-//!   for each of 4 rounds
-//!     if first < end
-//!       locate the element in in0
-//!       fetch 4 elements of in0
-//!       for each of 4 elements
-//!         v_x = in0[i]
-//!         v_s = v_x * 0.5
-//!         t_s[i] = v_s                             kept for a later phase
-//!         a_m = v_s > a_m ? v_s : a_m
+//!   for each of 2 batches of rounds, unrolled
+//!     reserve 2 x 4 elements of in0
+//!     for each of 2 rounds of the batch, unrolled
+//!       if first < end
+//!         locate the element in in0
+//!         fetch 4 elements of in0
+//!     for each of 2 rounds of the batch, unrolled
+//!       if first < end
+//!         for each of 4 elements
+//!           v_x = in0[i]
+//!           v_s = v_x * 0.5
+//!           t_s[i] = v_s                           kept for a later phase
+//!           a_m = v_s > a_m ? v_s : a_m
 //!   …                                              merges of the threads
-//!   for each of 4 rounds
+//!   for each of 4 rounds, unrolled
 //!     if first < end
 //!       locate the element in out0
 //!       for each of 4 elements
@@ -50,19 +55,21 @@ struct OfPhase {
 
 impl Builder<'_> {
     /// Makes the accesses wide that differ from element to element, and the buffers for what later
-    /// phases read again.
-    pub(super) fn begin_wide(&mut self, wide: Wide) {
-        self.nest.lanes = wide.lanes;
+    /// phases read again. A row begins with them: with what is left of the row before, where a row
+    /// is shorter than what is kept, they would take registers twice.
+    pub(super) fn begin_wide(&mut self, wide: Wide, body: &mut Vec<Stmt>) {
+        (self.nest.lanes, self.nest.blocks) = (wide.lanes, wide.blocks);
         let has_points = self.has_points();
         for (at, access) in self.nest.accesses.iter_mut().enumerate() {
             let moves = self.loops.traversal.inner[at] == Inner::Unit;
             access.is_wide = moves && !access.is_added_to && (has_points || !access.is_of_row);
         }
         let Some(rounds) = wide.rounds else { return };
+        self.nest.is_flat = true;
         for value in self.of_phases().into_iter().flat_map(|phase| phase.read).collect::<BTreeSet<_>>() {
             let buffer = self.buffer(value, self.dtype_of(value), rounds * wide.lanes, Scope::Thread);
             self.kept.insert(value, buffer);
-            self.nest.body.push(Stmt::Alloc(buffer));
+            body.push(Stmt::Alloc(buffer));
         }
     }
 
@@ -125,17 +132,44 @@ impl Builder<'_> {
         phase
     }
 
-    /// The loop over the elements of a row.
-    pub(super) fn wide_elements(&mut self, (number, aims): (usize, &[Aim]), wide: Wide) -> Stmt {
+    /// The loops over the elements of a row.
+    pub(super) fn wide_elements(&mut self, (number, aims): (usize, &[Aim]), wide: Wide, body: &mut Vec<Stmt>) {
         let Some(rounds) = wide.rounds else {
             let made = self.of_phase(number, &BTreeSet::new());
-            let body = self.wide_group(&made, aims);
-            return For::over(Axis::Elements, Bind::Thread, body);
+            let group = self.wide_group(&made, aims);
+            return body.push(For::over(Axis::Elements, Bind::Thread, group));
         };
         let phase = self.of_phases().swap_remove(number);
-        let body = self.wide_group(&phase, aims);
-        let when = term(IS_IN_ROW, [('j', known(Known::First)), ('c', known(Known::End))]);
-        For::over(Axis::Rounds(rounds), Bind::Unroll, vec![Stmt::If { when, body }])
+        let fetched: Vec<usize> = phase.made.iter().copied().filter(|&value| self.is_fetched(value)).collect();
+        let batch = self.batch(&fetched, rounds, wide);
+        let in_batch = batch < rounds && !fetched.is_empty();
+        let count = if in_batch { batch } else { rounds };
+        let mut loops = Vec::new();
+        if !fetched.is_empty() && count > 1 {
+            fetched.iter().for_each(|&at| self.nest.accesses[at].ahead = count);
+            loops.extend(fetched.iter().map(|&at| Stmt::Reserve(at)));
+            let located = Stmt::Locate { accesses: fetched.clone(), at: Axis::Elements };
+            let read = std::iter::once(located).chain(fetched.into_iter().map(Stmt::Fetch));
+            loops.push(in_rounds(count, in_batch, read.collect()));
+        }
+        loops.push(in_rounds(count, in_batch, self.wide_group(&phase, aims)));
+        match in_batch {
+            true => body.push(For::over(Axis::Batches(rounds / count), Bind::Unroll, loops)),
+            false => body.extend(loops),
+        }
+    }
+
+    /// Whether a value is that of an access of which a thread reads several elements at once.
+    fn is_fetched(&self, value: usize) -> bool {
+        self.step_of(value).is_none() && self.nest.accesses[value].is_wide
+    }
+
+    /// How many rounds are read ahead: a divisor of all.
+    fn batch(&self, fetched: &[usize], rounds: usize, wide: Wide) -> usize {
+        let bytes = |&at: &usize| self.nest.accesses[at].dtype.size() * wide.lanes;
+        let of_round: usize = fetched.iter().map(bytes).sum();
+        let most = (wide.ahead / of_round.max(1)).clamp(1, rounds);
+        (1..=most).rev().find(|&batch| rounds.is_multiple_of(batch)).unwrap_or(1)
     }
 
     /// The points of a thread.
@@ -146,7 +180,10 @@ impl Builder<'_> {
 
     /// What a thread does with the elements that it takes at once.
     fn wide_group(&mut self, phase: &OfPhase, aims: &[Aim]) -> Vec<Stmt> {
-        let (mut group, mut lane) = (self.located(), Vec::new());
+        let moving = |at: &usize| !self.nest.accesses[*at].is_of_row && self.nest.accesses[*at].ahead == 0;
+        let accesses: Vec<usize> = (0..self.kernel.accesses()).filter(moving).collect();
+        let located = (!accesses.is_empty()).then_some(Stmt::Locate { accesses, at: Axis::Elements });
+        let (mut group, mut lane): (Vec<Stmt>, Vec<Stmt>) = (located.into_iter().collect(), Vec::new());
         for &value in &phase.read {
             let buffer = Place::Buffer(self.kept[&value]);
             lane.push(Stmt::Let { value, compute: Compute::Load(buffer), note: String::new() });
@@ -154,8 +191,9 @@ impl Builder<'_> {
         for &value in &phase.made {
             match self.step_of(value) {
                 Some(i) => lane.push(self.applied_on_grid(i)),
-                None if self.nest.accesses[value].is_wide => {
-                    group.push(Stmt::Fetch(value));
+                None if self.is_fetched(value) => {
+                    let is_ahead = self.nest.accesses[value].ahead > 0;
+                    group.extend((!is_ahead).then_some(Stmt::Fetch(value)));
                     lane.push(self.load(value));
                 }
                 // All of the elements that a thread takes at once read the same one.
@@ -186,4 +224,10 @@ impl Builder<'_> {
         let note = "kept for a later phase".to_owned();
         Some(Stmt::Store { to: Place::Buffer(buffer), operand, waits: true, note })
     }
+}
+
+/// What threads do in some rounds, if they have elements.
+fn in_rounds(count: usize, in_batch: bool, body: Vec<Stmt>) -> Stmt {
+    let when = term(IS_IN_ROW, [('j', known(Known::First)), ('c', known(Known::End))]);
+    For::over(Axis::Rounds { count, in_batch }, Bind::Unroll, vec![Stmt::If { when, body }])
 }

@@ -46,9 +46,9 @@ struct Form {
     sizes: &'static [(&'static str, &'static str)],
 }
 
-/// Each function of a kernel is launched: for any rows, for rows of up to 512, 2,048, 16,384 and
-/// more aligned elements, and for parts of long rows, aligned or not. There are more rows than two
-/// blocks of threads have.
+/// Each function of a kernel is launched: for any rows, for rows of up to 512, 1,024, 4,096, 16,384
+/// and more aligned elements, and for parts of long rows, aligned or not. There are more rows than
+/// two blocks of threads have.
 const FORMS: [Form; 2] = [
     Form {
         name: "permuted",
