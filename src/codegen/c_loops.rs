@@ -101,6 +101,7 @@ impl Printer<'_> {
             | Axis::Halves(_)
             | Axis::Rounds { .. }
             | Axis::Batches(_)
+            | Axis::Spans(_)
             | Axis::Lanes(_) => self.open("#error threads {"),
             Axis::Pieces => self.pieces(),
             Axis::Blocks { size, first } => self.blocks(size, first),

@@ -23,7 +23,9 @@ use super::c_expressions::Spelling;
 use super::c_spelling::{memory_type, value_type};
 use super::kernel::{Direction, Inner};
 use super::kernel_plan::WARP;
-use super::nest::{Access, Axis, Bind, Buffer, For, Known, Nest, Origin, Place, Split, Spread, Stmt, Term, Variable};
+use super::nest::{
+    Access, Axis, Bind, Buffer, For, Known, Nest, Origin, Place, Split, Spread, Stmt, Term, Variable, Whole,
+};
 use super::prelude;
 use super::source_lines::{Lines, Printing};
 use std::collections::BTreeSet;
@@ -129,15 +131,23 @@ impl Printer<'_> {
             (Axis::Distances, _) => format!("for (jo_index distance = 1; distance < {threads}; distance *= 2) {{"),
             (Axis::Halves(lanes), _) => format!("for (u32 half = {}; half > 0; half /= 2) {{", lanes / 2),
             (Axis::Batches(batches), _) => format!("for (i32 batch = 0; batch < {batches}; batch++) {{"),
-            (Axis::Rounds { count, in_batch: false }, _) => {
-                format!("for (i32 round = 0; round < {count}; round++) {{")
-            }
-            (Axis::Rounds { count, .. }, _) => {
+            (Axis::Rounds { count, of: Whole::Batch }, _) => {
                 format!("for (i32 round = batch * {count}; round < batch * {count} + {count}; round++) {{")
+            }
+            (Axis::Rounds { count, .. }, _) => format!("for (i32 round = 0; round < {count}; round++) {{"),
+            (Axis::Spans(rounds), _) => {
+                let begin = if self.nest.split == Some(Split::Parts) { "begin" } else { "0" };
+                let step = rounds * self.team().0 * lanes;
+                format!("for (jo_index span = {begin}; span < {}; span += {step}) {{", self.end())
             }
             (Axis::Lanes(lanes), _) => format!("for (i32 lane = 0; lane < {lanes}; lane++) {{"),
             (other, _) => format!("#error {other:?}"),
         }
+    }
+
+    /// Where the elements end.
+    fn end(&self) -> &'static str {
+        if self.nest.split == Some(Split::Parts) { "end" } else { "launch.count" }
     }
 
     /// The threads that compute a row, and the number of one among them.
@@ -166,10 +176,11 @@ impl Printer<'_> {
                 "const jo_index end = launch.count - begin < launch.share ? launch.count : begin + launch.share;",
             );
         }
-        if let Axis::Rounds { .. } = all.axis {
+        if let Axis::Rounds { of, .. } = all.axis {
             let (threads, own) = self.team();
+            let begin = if of == Whole::Span { "span + " } else { "" };
             let element = self.several(&format!("round * {threads} + {own}"));
-            self.line(&format!("const jo_index element = {element};"));
+            self.line(&format!("const jo_index element = {begin}{element};"));
         }
         self.stmts(&all.body);
         self.close();
@@ -392,7 +403,7 @@ impl Spelling for Printer<'_> {
             Known::Element if self.nest.lanes > 1 => "(i64)(element + lane)",
             Known::Element => "(i64)element",
             Known::First => "element",
-            Known::End => "launch.count",
+            Known::End => self.end(),
             Known::Distance => "distance",
             _ => "#error a number",
         }

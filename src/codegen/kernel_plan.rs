@@ -39,7 +39,7 @@ pub use legality::check;
 pub use plan_text::{Entry, PlanFile};
 pub use split_plan::{Parts, parts};
 pub use wide_plan::Wide;
-pub(crate) use wide_plan::wide_functions;
+pub(crate) use wide_plan::{AHEAD, wide_functions};
 pub use wide_plan::{MOST_KEPT, WIDEST};
 
 /// The constants of a processor that heuristics use.

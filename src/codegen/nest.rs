@@ -136,18 +136,30 @@ pub enum Axis {
     Distances,
     /// Halves of so many lanes of a warp, each half as large as the one before: 16, 8, ... 1.
     Halves(usize),
-    /// So many rounds, in each of which the threads of a row take neighbouring groups of elements:
-    /// all of a row that is kept in registers, or those of a batch.
+    /// So many rounds, in each of which the threads of a row take neighbouring groups of elements.
     Rounds {
         /// How many.
         count: usize,
-        /// Whether they are those of a batch.
-        in_batch: bool,
+        /// What they are all rounds of.
+        of: Whole,
     },
     /// So many batches of rounds.
     Batches(usize),
+    /// The spans of a row, of so many rounds each.
+    Spans(usize),
     /// The elements, so many, that a thread takes at once.
     Lanes(usize),
+}
+
+/// What rounds are parts of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Whole {
+    /// A row that is kept in registers.
+    Row,
+    /// A batch of them.
+    Batch,
+    /// A span of a row of any length.
+    Span,
 }
 
 /// A variable that the iterations of a loop combine: OpenMP's name for how, and whether each
@@ -589,6 +601,7 @@ impl Axis {
             Axis::Halves(_) => "halves",
             Axis::Rounds { .. } => "rounds",
             Axis::Batches(_) => "batches",
+            Axis::Spans(_) => "spans",
             Axis::Lanes(_) => "lanes",
         }
     }

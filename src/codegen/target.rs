@@ -11,7 +11,7 @@
 
 use super::column_totals::{summed_stores, total_kernel, total_name};
 use super::kernel::{Kernel, Traversal};
-use super::kernel_plan::{Plan, TUNING, Wide, check, check_grid, choose, choose_grid, wide_functions};
+use super::kernel_plan::{AHEAD, Plan, TUNING, Wide, check, check_grid, choose, choose_grid, wide_functions};
 use super::nest::build::{build, build_split, build_wide};
 use super::nest::verification::verify;
 use super::nest::{Nest, Split};
@@ -185,7 +185,7 @@ impl Target {
             Ok::<Nest, String>(nest)
         };
         let wide = wide_functions(kernel, traversal, grid).into_iter().find(|wide| wide.rounds.is_none());
-        let wide = wide.map(|wide| Wide { threads: grid.threads, ..wide });
+        let wide = wide.map(|wide| Wide { threads: grid.threads, ahead: AHEAD, blocks: 0, ..wide });
         Ok(Some(SplitNests {
             parts: nest(Split::Parts, None)?,
             wide: wide.map(|wide| Ok::<_, String>((wide, nest(Split::Parts, Some(wide))?))).transpose()?,

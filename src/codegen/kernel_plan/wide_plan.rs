@@ -30,7 +30,7 @@ pub const WIDEST: usize = 16;
 /// several accesses each, whose addresses are 32 bytes apart.
 const MOST_LANES: usize = 8;
 /// Bytes that a thread reads ahead: 32 registers.
-const AHEAD: usize = 128;
+pub(crate) const AHEAD: usize = 128;
 /// How rows are kept. A thread takes many elements, since all warps merge their states: a warp has
 /// a row of up to 1024 elements alone, and needs no barrier. Blocks then have four rows, as a
 /// multiprocessor holds more warps than blocks.
@@ -47,7 +47,8 @@ const KEPT: [Kept; 4] = [
 ];
 /// Values of four bytes that a thread keeps at most, of 255 registers.
 pub const MOST_KEPT: usize = 96;
-/// Threads of a block for rows of any length.
+/// Threads of a block for rows of any length, of which a multiprocessor holds two: 64 registers are
+/// left for each thread, and it reads less far ahead.
 const ANY_LENGTH: usize = 512;
 
 /// A row of the table above: the threads of a row, the rows of a block, the elements of a thread,
@@ -131,5 +132,6 @@ fn of_rows(kernel: &Kernel, lanes: usize) -> Vec<Wide> {
         Wide { threads: kept.threads * rows, rows, lanes, rounds, ahead: AHEAD, blocks: kept.blocks }
     });
     let fits = |wide: &Wide| wide.rounds != Some(0) && shared(kernel, wide.threads) <= SHARED;
-    kept.chain([Wide::plain(ANY_LENGTH, lanes)]).filter(fits).collect()
+    let any_length = Wide { ahead: AHEAD * 3 / 4, blocks: 2, ..Wide::plain(ANY_LENGTH, lanes) };
+    kept.chain([any_length]).filter(fits).collect()
 }

@@ -11,7 +11,7 @@
 //!   share out, or under a condition that one thread fulfils.
 
 use super::state_rules::{IS_BEHIND, IS_FIRST_LANE, IS_FIRST_THREAD, IS_IN_ROW};
-use super::{Axis, Bind, Compute, For, Nest, Operand, Origin, Place, Split, Spread, Stmt, Term};
+use super::{Axis, Bind, Compute, For, Nest, Operand, Origin, Place, Split, Spread, Stmt, Term, Whole};
 use crate::codegen::kernel_plan::WARP;
 use std::collections::BTreeSet;
 
@@ -141,7 +141,8 @@ impl Verifier<'_> {
             }
             (Axis::Shares, Bind::Serial) => self.is_in(Axis::Rows, Bind::Grid) && self.nest.split == Some(Split::Merge),
             (Axis::Batches(_), Bind::Unroll) => self.has_team(),
-            (Axis::Rounds { in_batch, .. }, Bind::Unroll) => self.has_team() && in_batch == self.has_batch(),
+            (Axis::Spans(rounds), Bind::Serial) => rounds > 0 && self.has_team(),
+            (Axis::Rounds { count, of }, Bind::Unroll) => self.has_team() && self.has_whole(count, of),
             (Axis::Lanes(n), Bind::Unroll) => {
                 n == self.nest.lanes && (self.is_in(Axis::Rows, Bind::Grid) || self.has_element())
             }
@@ -209,8 +210,14 @@ impl Verifier<'_> {
             || self.is_in(Axis::Rows, Bind::Warp) && self.conditions.contains(&IS_FIRST_LANE)
     }
 
-    fn has_batch(&self) -> bool {
-        self.loops.iter().any(|around| matches!(around.0, Axis::Batches(_)))
+    /// Whether the loop around rounds is over what they are parts of.
+    fn has_whole(&self, count: usize, of: Whole) -> bool {
+        let around = self.loops.last().map(|around| around.0);
+        match of {
+            Whole::Row => matches!(around, Some(Axis::Rows)),
+            Whole::Batch => matches!(around, Some(Axis::Batches(_))),
+            Whole::Span => around == Some(Axis::Spans(count)),
+        }
     }
 
     fn barrier(&mut self) -> Result<(), String> {

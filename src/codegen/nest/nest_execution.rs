@@ -258,6 +258,7 @@ impl Machine<'_> {
             | Axis::Halves(_)
             | Axis::Rounds { .. }
             | Axis::Batches(_)
+            | Axis::Spans(_)
             | Axis::Lanes(_) => Err(THREADS.to_owned()),
         }
     }

@@ -2,7 +2,7 @@
 
 use super::{
     Axis, Bind, Buffer, Compute, Distance, For, Known, Nest, Operand, Origin, Place, Scope, Split, Spread, Stmt, Term,
-    Watch,
+    Watch, Whole,
 };
 use crate::codegen::expression::{Expr, Expression};
 use crate::codegen::kernel::Inner;
@@ -87,9 +87,10 @@ fn over(axis: Axis) -> String {
         Axis::Chunks => "for each chunk of the row, an element a thread".to_owned(),
         Axis::Distances => "for each distance between threads".to_owned(),
         Axis::Halves(lanes) => format!("for each half of {lanes} lanes"),
-        Axis::Rounds { count, in_batch } => {
-            format!("for each of {count} rounds{}", if in_batch { " of the batch" } else { "" })
-        }
+        Axis::Rounds { count, of: Whole::Row } => format!("for each of {count} rounds"),
+        Axis::Rounds { count, of: Whole::Batch } => format!("for each of {count} rounds of the batch"),
+        Axis::Rounds { count, of: Whole::Span } => format!("for each of {count} rounds of the span"),
+        Axis::Spans(rounds) => format!("for each span of {rounds} rounds of the row"),
         Axis::Batches(batches) => format!("for each of {batches} batches of rounds"),
         Axis::Lanes(lanes) => format!("for each of {lanes} elements"),
     }

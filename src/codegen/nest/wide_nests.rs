@@ -37,12 +37,15 @@
 
 use super::build::{Builder, known, term};
 use super::state_rules::IS_IN_ROW;
-use super::{Axis, Bind, Compute, For, Known, Operand, Origin, Place, Scope, Stmt};
+use super::{Axis, Bind, Compute, For, Known, Operand, Origin, Place, Scope, Stmt, Whole};
 use crate::codegen::kernel::{Inner, Source};
 use crate::codegen::kernel_plan::Wide;
 use crate::codegen::loop_structure::{Aim, source_of};
 use crate::tensor::DType;
 use std::collections::BTreeSet;
+
+/// Most rounds of a span.
+const MOST_ROUNDS: usize = 4;
 
 /// What a phase does with elements, by the numbers of values: loads, then steps in their order.
 #[derive(Clone, Debug, Default)]
@@ -134,29 +137,52 @@ impl Builder<'_> {
 
     /// The loops over the elements of a row.
     pub(super) fn wide_elements(&mut self, (number, aims): (usize, &[Aim]), wide: Wide, body: &mut Vec<Stmt>) {
-        let Some(rounds) = wide.rounds else {
-            let made = self.of_phase(number, &BTreeSet::new());
-            let group = self.wide_group(&made, aims);
-            return body.push(For::over(Axis::Elements, Bind::Thread, group));
-        };
+        let Some(rounds) = wide.rounds else { return self.spans((number, aims), wide, body) };
         let phase = self.of_phases().swap_remove(number);
-        let fetched: Vec<usize> = phase.made.iter().copied().filter(|&value| self.is_fetched(value)).collect();
+        let fetched = self.fetched(&phase);
         let batch = self.batch(&fetched, rounds, wide);
-        let in_batch = batch < rounds && !fetched.is_empty();
-        let count = if in_batch { batch } else { rounds };
+        match batch < rounds && !fetched.is_empty() {
+            true => {
+                let loops = self.rounds((batch, Whole::Batch), (&phase, aims), fetched);
+                body.push(For::over(Axis::Batches(rounds / batch), Bind::Unroll, loops));
+            }
+            false => body.extend(self.rounds((rounds, Whole::Row), (&phase, aims), fetched)),
+        }
+    }
+
+    /// The loop over the elements of a row of any length.
+    fn spans(&mut self, (number, aims): (usize, &[Aim]), wide: Wide, body: &mut Vec<Stmt>) {
+        let of = |phase: usize| self.of_phase(phase, &BTreeSet::new());
+        let batch = |phase: usize| self.batch(&self.fetched(&of(phase)), MOST_ROUNDS, wide);
+        // All phases read an access in the same rounds.
+        let (phase, count) = (of(number), (0..self.loops.phases).map(batch).min().unwrap_or(1));
+        let fetched = self.fetched(&phase);
+        let loops = self.rounds((count, Whole::Span), (&phase, aims), fetched);
+        body.push(For::over(Axis::Spans(count), Bind::Serial, loops));
+    }
+
+    /// The accesses of which a phase reads several elements at once.
+    fn fetched(&self, phase: &OfPhase) -> Vec<usize> {
+        phase.made.iter().copied().filter(|&value| self.is_fetched(value)).collect()
+    }
+
+    /// Loops over some rounds, the first of which reads ahead.
+    fn rounds(
+        &mut self,
+        (count, of): (usize, Whole),
+        (phase, aims): (&OfPhase, &[Aim]),
+        fetched: Vec<usize>,
+    ) -> Vec<Stmt> {
         let mut loops = Vec::new();
         if !fetched.is_empty() && count > 1 {
             fetched.iter().for_each(|&at| self.nest.accesses[at].ahead = count);
             loops.extend(fetched.iter().map(|&at| Stmt::Reserve(at)));
             let located = Stmt::Locate { accesses: fetched.clone(), at: Axis::Elements };
             let read = std::iter::once(located).chain(fetched.into_iter().map(Stmt::Fetch));
-            loops.push(in_rounds(count, in_batch, read.collect()));
+            loops.push(in_rounds((count, of), read.collect()));
         }
-        loops.push(in_rounds(count, in_batch, self.wide_group(&phase, aims)));
-        match in_batch {
-            true => body.push(For::over(Axis::Batches(rounds / count), Bind::Unroll, loops)),
-            false => body.extend(loops),
-        }
+        loops.push(in_rounds((count, of), self.wide_group(phase, aims)));
+        loops
     }
 
     /// Whether a value is that of an access of which a thread reads several elements at once.
@@ -227,7 +253,7 @@ impl Builder<'_> {
 }
 
 /// What threads do in some rounds, if they have elements.
-fn in_rounds(count: usize, in_batch: bool, body: Vec<Stmt>) -> Stmt {
+fn in_rounds((count, of): (usize, Whole), body: Vec<Stmt>) -> Stmt {
     let when = term(IS_IN_ROW, [('j', known(Known::First)), ('c', known(Known::End))]);
-    For::over(Axis::Rounds { count, in_batch }, Bind::Unroll, vec![Stmt::If { when, body }])
+    For::over(Axis::Rounds { count, of }, Bind::Unroll, vec![Stmt::If { when, body }])
 }
