@@ -279,6 +279,11 @@ macro_rules! little_endian {
 }
 little_endian!(u8 i8 i16 i32 i64 f16 bf16 f32 f64);
 
+/// All elements of these bytes. The size of an element is a constant here, so that this is a copy.
+fn all<T: Bytes>(bytes: &[u8]) -> Vec<T> {
+    bytes.chunks_exact(size_of::<T>()).map(T::of).collect()
+}
+
 impl Bytes for bool {
     fn of(bytes: &[u8]) -> Self {
         bytes.iter().any(|&byte| byte != 0)
@@ -303,7 +308,7 @@ macro_rules! element_types {
     ($($name:ident)*) => {
         fn decoded(dtype: DType, bytes: &[u8]) -> Buffer {
             match dtype {
-                $(DType::$name => Buffer::$name(bytes.chunks_exact(dtype.size()).map(Bytes::of).collect()),)*
+                $(DType::$name => Buffer::$name(all(bytes)),)*
                 _ => Buffer::Byte(bytes.to_vec()),
             }
         }

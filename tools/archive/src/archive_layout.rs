@@ -16,6 +16,7 @@ use crate::stored_tensors::{NamedTensor, StoredTensor};
 use crate::stored_values::{self, StoredValue};
 use crate::strict_json::Json;
 use crate::unpickler::unpickle;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// Bytes of a view that repeats elements of its storage.
@@ -302,14 +303,26 @@ impl Archive {
     /// # Errors
     /// The record is damaged, or the tensor is much larger than its storage.
     pub fn content(&self, tensor: &StoredTensor) -> Result<Vec<u8>> {
+        self.content_in_place(tensor).map(Cow::into_owned)
+    }
+
+    /// The same, where they are in memory already.
+    ///
+    /// # Errors
+    /// As of [`Archive::content`].
+    pub fn content_in_place(&self, tensor: &StoredTensor) -> Result<Cow<'_, [u8]>> {
         let storage = &self.records.storages[tensor.storage];
         if tensor.bytes() > MOST_EXPANDED.max(storage.bytes.saturating_mul(4)) {
             let (bytes, stored) = (tensor.bytes(), storage.bytes);
             return Err(Refusal::new(format!("a view of {bytes} bytes repeats the {stored} bytes of its storage"))
                 .in_record(&storage.record));
         }
-        let content = self.records.content_of(storage.container, &storage.record)?;
-        let gathered = tensor.gathered(&content);
-        gathered.map_or_else(|| refuse("a tensor does not fit into memory, or leaves its storage"), Ok)
+        let content = self.records.content_in_place(storage.container, &storage.record)?;
+        let found = match (content, tensor.place_in_storage()) {
+            (Cow::Borrowed(all), Some(place)) => all.get(place).map(Cow::Borrowed),
+            (Cow::Owned(all), Some(place)) if place == (0..all.len()) => Some(Cow::Owned(all)),
+            (all, _) => tensor.gathered(&all).map(Cow::Owned),
+        };
+        found.map_or_else(|| refuse("a tensor does not fit into memory, or leaves its storage"), Ok)
     }
 }

@@ -12,6 +12,7 @@
 use crate::byte_source::ByteSource;
 use crate::refusal::{Refusal, Result, refuse, shown};
 use flate2::{Crc, Decompress, FlushDecompress, Status};
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 /// PyTorch's reader keeps 511 bytes of a name; other readers cut earlier.
@@ -135,12 +136,20 @@ impl Container {
     /// # Errors
     /// The content is not what the directory says.
     pub fn content(&self, entry: &Entry) -> Result<Vec<u8>> {
+        self.content_in_place(entry).map(Cow::into_owned)
+    }
+
+    /// The same, where it is in memory already.
+    ///
+    /// # Errors
+    /// As of [`Container::content`].
+    pub(crate) fn content_in_place(&self, entry: &Entry) -> Result<Cow<'_, [u8]>> {
         self.unpacked(entry).map_err(|refusal| refusal.in_record(&entry.name))
     }
 
-    fn unpacked(&self, entry: &Entry) -> Result<Vec<u8>> {
-        let packed = self.bytes(entry.data, entry.packed)?;
-        let content = if entry.deflated { inflated(&packed, entry.size)? } else { packed };
+    fn unpacked(&self, entry: &Entry) -> Result<Cow<'_, [u8]>> {
+        let packed = self.bytes_in_place(entry.data, entry.packed)?;
+        let content = if entry.deflated { inflated(&packed, entry.size)?.into() } else { packed };
         let mut crc = Crc::new();
         crc.update(&content);
         if crc.sum() != entry.crc {
@@ -148,6 +157,14 @@ impl Container {
                 .map_err(|refusal: Refusal| refusal.with_help("the file is damaged: copy it again"));
         }
         Ok(content)
+    }
+
+    fn bytes_in_place(&self, at: u64, count: u64) -> Result<Cow<'_, [u8]>> {
+        let place = || Some(usize::try_from(at).ok()?..usize::try_from(at.checked_add(count)?).ok()?);
+        match self.source.in_memory().and_then(|all| all.get(place()?)) {
+            Some(found) => Ok(found.into()),
+            None => self.bytes(at, count).map(Cow::Owned),
+        }
     }
 
     fn bytes(&self, at: u64, count: u64) -> Result<Vec<u8>> {

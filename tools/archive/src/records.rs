@@ -5,6 +5,7 @@ use crate::container::Container;
 use crate::pickle_value::Described;
 use crate::refusal::{Refusal, Result, refuse, shown};
 use crate::stored_tensors::StoredTensor;
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 /// PyTorch 2.15 reads format versions up to this one.
@@ -70,9 +71,14 @@ impl Records {
 
     /// The content of a record of a container, by its full name.
     pub(crate) fn content_of(&self, container: usize, name: &str) -> Result<Vec<u8>> {
+        self.content_in_place(container, name).map(Cow::into_owned)
+    }
+
+    /// The same, where it is in memory already.
+    pub(crate) fn content_in_place(&self, container: usize, name: &str) -> Result<Cow<'_, [u8]>> {
         let container = &self.containers[container];
         match container.find(name) {
-            Some(entry) => container.content(entry),
+            Some(entry) => container.content_in_place(entry),
             None => refuse(format!("the archive holds no record {}", shown(name))),
         }
     }

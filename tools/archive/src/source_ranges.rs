@@ -2,7 +2,7 @@
 
 use crate::pickle_value::{Id, Pickle, Value};
 use crate::unpickler::unpickle;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// The first element of records of 1.11 and later, whose lines of text are in a table.
 const WITH_TABLE: &str = "FORMAT_WITH_STRING_TABLE";
@@ -20,13 +20,13 @@ pub struct SourceRange {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
     /// The file, or `<string>`.
-    pub file: Rc<str>,
+    pub file: Arc<str>,
     /// From 1.
     pub line: i64,
     /// From 0.
     pub column: usize,
     /// The line.
-    pub text: Rc<str>,
+    pub text: Arc<str>,
 }
 
 impl Origin {

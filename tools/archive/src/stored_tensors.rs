@@ -1,6 +1,7 @@
 //! Tensors as an archive stores them: views of storages, which are records.
 
 use crate::refusal::{Result, refuse, shown};
+use std::ops::Range;
 
 /// Element types. The numbers of exported programs are one more than PyTorch's `ScalarType`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -265,6 +266,18 @@ impl StoredTensor {
             self.signs.apply(self.dtype, &mut bytes);
         }
         Some(bytes)
+    }
+
+    /// Where in the bytes of the storage the elements are, if they are there in row-major order.
+    pub(crate) fn place_in_storage(&self) -> Option<Range<usize>> {
+        if self.signs.change() || !self.is_contiguous() {
+            return None;
+        }
+        if self.elements() == 0 {
+            return Some(0..0);
+        }
+        let start = usize::try_from(self.offset.checked_mul(self.dtype.bytes())?).ok()?;
+        Some(start..start.checked_add(usize::try_from(self.bytes()).ok()?)?)
     }
 
     fn gathered_as_stored(&self, storage: &[u8]) -> Option<Vec<u8>> {

@@ -7,9 +7,11 @@ use jitopt_core::interpreter::{IValue, Release};
 use jitopt_core::ir::Graph;
 use jitopt_core::log::did_you_mean;
 use jitopt_source::{ArchiveCode, MethodName, SourceError};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// What of an archive is read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,7 +26,7 @@ pub struct Choice {
 const BUNDLED: &str = "get_all_bundled_inputs";
 
 /// Which graph of an archive is wanted, and how.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     /// The method, and its mode.
     pub choice: Choice,
@@ -42,26 +44,98 @@ pub struct Wanted {
 /// # Errors
 /// The archive is not sound, or its program has no form in IR.
 pub fn graph(name: &str, bytes: &[u8], wanted: &Wanted) -> Option<Result<Graph, Error>> {
-    looks_like_archive(bytes).then(|| {
-        let archive = opened(name, bytes)?;
-        match archive.kind {
-            Layout::Exported | Layout::Serialized => exported(name, &archive, wanted),
-            _ => Reader::of(name, archive, wanted.release)?.graph(wanted),
-        }
-    })
+    looks_like_archive(bytes).then(|| Parts::default().graph(name, &Arc::new(bytes.to_vec()), wanted))
 }
 
 /// The graph of an archive for passes that read its weights: calls are inlined, numbers of modules
 /// are constants, and weights have types. Nothing for other files.
 ///
 /// # Errors
-/// As of [`graph`] and [`contents`].
+/// The archive is not sound, its program has no form in IR, or a record of a weight is damaged.
 pub fn graph_with_weights(name: &str, bytes: &[u8], wanted: &Wanted) -> Option<Result<Graph, Error>> {
-    let graph = graph(name, bytes, &Wanted { runs: true, ..wanted.clone() })?;
-    Some(graph.and_then(|mut graph| {
-        known_values::settle(&mut graph, &contents(name, bytes, wanted)?, &[]);
+    looks_like_archive(bytes).then(|| {
+        let (parts, bytes) = (Parts::default(), Arc::new(bytes.to_vec()));
+        let mut graph = parts.graph(name, &bytes, &Wanted { runs: true, ..wanted.clone() })?;
+        known_values::settle(&mut graph, &parts.contents(name, &bytes, wanted)?, &[]);
         Ok(graph)
-    }))
+    })
+}
+
+/// The parts of an archive. Its code is read once for all of them: the weights are found through
+/// the graph, and inlining the methods of hundreds of modules takes longer than all passes.
+#[derive(Default)]
+pub(crate) struct Parts(Mutex<Option<(Option<Release>, Reader)>>);
+
+/// Which work an archive gets, by its layout.
+struct By<'a, T> {
+    exported: &'a dyn Fn(&mut Archive) -> Result<T, Error>,
+    code: &'a dyn Fn(&Reader) -> Result<T, Error>,
+}
+
+impl Parts {
+    fn with<T>(&self, name: &str, bytes: &Arc<Vec<u8>>, release: Option<Release>, by: &By<'_, T>) -> Result<T, Error> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, reader)) = kept.as_ref().filter(|(of, _)| *of == release) {
+            return (by.code)(reader);
+        }
+        let mut archive = opened(name, bytes)?;
+        match archive.kind {
+            Layout::Exported | Layout::Serialized => (by.exported)(&mut archive),
+            _ => (by.code)(&kept.insert((release, Reader::of(name, archive, release)?)).1),
+        }
+    }
+
+    /// See [`graph`].
+    pub(crate) fn graph(&self, name: &str, bytes: &Arc<Vec<u8>>, wanted: &Wanted) -> Result<Graph, Error> {
+        let by = By { exported: &|archive| exported(name, archive, wanted), code: &|reader| reader.graph(wanted) };
+        self.with(name, bytes, wanted.release, &by)
+    }
+
+    /// The weights, as contents that the graph reads when it runs.
+    ///
+    /// # Errors
+    /// A record is damaged, or nothing computes with elements of its type.
+    pub(crate) fn contents(
+        &self,
+        name: &str,
+        bytes: &Arc<Vec<u8>>,
+        wanted: &Wanted,
+    ) -> Result<BTreeMap<String, IValue>, Error> {
+        let weights = |archive: &mut Archive| jitopt_exported::weights(archive).map_err(|r| unread(refused(name, &r)));
+        let by = By { exported: &weights, code: &|reader| reader.contents(wanted) };
+        self.with(name, bytes, wanted.release, &by)
+    }
+
+    /// The inputs that are recorded for the program: one sample, in the order of the params. None
+    /// where nothing is recorded.
+    ///
+    /// # Errors
+    /// What is recorded is damaged.
+    pub(crate) fn samples(
+        &self,
+        name: &str,
+        bytes: &Arc<Vec<u8>>,
+        wanted: &Wanted,
+    ) -> Result<Option<Vec<IValue>>, Error> {
+        if wanted.choice.method.as_deref().is_some_and(|method| method != "forward") {
+            return Ok(None);
+        }
+        let samples = |archive: &mut Archive| jitopt_exported::samples(archive).map_err(|r| unread(refused(name, &r)));
+        self.with(name, bytes, wanted.release, &By { exported: &samples, code: &Reader::bundled })
+    }
+}
+
+/// Another program reads its archive itself.
+impl Clone for Parts {
+    fn clone(&self) -> Parts {
+        Parts::default()
+    }
+}
+
+impl std::fmt::Debug for Parts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Parts")
+    }
 }
 
 fn exported(name: &str, archive: &Archive, wanted: &Wanted) -> Result<Graph, Error> {
@@ -72,45 +146,10 @@ fn exported(name: &str, archive: &Archive, wanted: &Wanted) -> Result<Graph, Err
     jitopt_exported::graph(archive, wanted.release).map_err(|refusal| unread(refused(name, &refusal)))
 }
 
-/// The weights of an archive, as contents that its graph reads when it runs; none for other files.
-///
-/// # Errors
-/// A record is damaged, or nothing computes with elements of its type.
-pub fn contents(name: &str, bytes: &[u8], wanted: &Wanted) -> Result<BTreeMap<String, IValue>, Error> {
-    if !looks_like_archive(bytes) {
-        return Ok(BTreeMap::new());
-    }
-    let archive = opened(name, bytes)?;
-    match archive.kind {
-        Layout::Exported | Layout::Serialized => {
-            jitopt_exported::weights(&archive).map_err(|refusal| unread(refused(name, &refusal)))
-        }
-        _ => Reader::of(name, archive, wanted.release)?.contents(wanted),
-    }
-}
-
-/// The inputs that an archive records for its program: one sample, in the order of the params.
-/// None for other files, and where nothing is recorded.
-///
-/// # Errors
-/// What is recorded is damaged.
-pub fn samples(name: &str, bytes: &[u8], wanted: &Wanted) -> Result<Option<Vec<IValue>>, Error> {
-    if !looks_like_archive(bytes) || wanted.choice.method.as_deref().is_some_and(|method| method != "forward") {
-        return Ok(None);
-    }
-    let mut archive = opened(name, bytes)?;
-    match archive.kind {
-        Layout::Exported | Layout::Serialized => {
-            jitopt_exported::samples(&mut archive).map_err(|refusal| unread(refused(name, &refusal)))
-        }
-        _ => Reader::of(name, archive, wanted.release)?.bundled(),
-    }
-}
-
 /// The methods of an archive that have graphs, one a line: those of the module, then those of the
 /// modules in it. Nothing for other files.
 pub fn methods_of(name: &str, bytes: &[u8]) -> Option<Result<String, Error>> {
-    looks_like_archive(bytes).then(|| listed(name, opened(name, bytes)?))
+    looks_like_archive(bytes).then(|| listed(name, opened(name, &Arc::new(bytes.to_vec()))?))
 }
 
 /// The same for a file, of which only the code and the values of the module are read.
@@ -129,15 +168,17 @@ fn listed(name: &str, archive: Archive) -> Result<String, Error> {
 }
 
 /// An archive with its code.
-pub(crate) struct Reader<'a> {
-    name: &'a str,
+pub(crate) struct Reader {
+    name: String,
     pub(crate) archive: Archive,
     pub(crate) code: ArchiveCode,
     pub(crate) module: StoredValue,
+    /// The graph that was read last.
+    last: RefCell<Option<(Wanted, Graph)>>,
 }
 
-impl<'a> Reader<'a> {
-    pub(crate) fn of(name: &'a str, mut archive: Archive, release: Option<Release>) -> Result<Reader<'a>, Error> {
+impl Reader {
+    pub(crate) fn of(name: &str, mut archive: Archive, release: Option<Release>) -> Result<Reader, Error> {
         let module = match archive.kind {
             Layout::Legacy => archive.legacy_tree().map(|tree| tree.module),
             _ => archive.stored("data"),
@@ -145,7 +186,7 @@ impl<'a> Reader<'a> {
         let module = module.map_err(|refusal| unread(refused(name, &refusal)))?;
         let code = ArchiveCode::read(&mut archive, release.unwrap_or(Release::NEWEST));
         let code = code.map_err(|error| not_read(name, &error))?;
-        Ok(Reader { name, archive, code, module })
+        Ok(Reader { name: name.to_owned(), archive, code, module, last: RefCell::default() })
     }
 
     /// The methods by their paths.
@@ -180,6 +221,15 @@ impl<'a> Reader<'a> {
     }
 
     fn graph(&self, wanted: &Wanted) -> Result<Graph, Error> {
+        if let Some((_, graph)) = self.last.borrow().as_ref().filter(|(of, _)| of == wanted) {
+            return Ok(graph.clone());
+        }
+        let graph = self.graph_of_code(wanted)?;
+        self.last.replace(Some((wanted.clone(), graph.clone())));
+        Ok(graph)
+    }
+
+    fn graph_of_code(&self, wanted: &Wanted) -> Result<Graph, Error> {
         let method = self.method(wanted)?;
         // PyTorch runs these before anything else: a file whose hooks fail does not load.
         let hooks = self.code.run_hooks(&self.archive, &self.module);
@@ -189,7 +239,7 @@ impl<'a> Reader<'a> {
             (false, true) => self.code.inlined(&method),
             (false, false) => self.code.graph(&method),
         };
-        graph.map_err(|error| not_read(self.name, &error))
+        graph.map_err(|error| not_read(&self.name, &error))
     }
 
     /// What the graph of a method reads when it runs. Constants of the archive share their text
@@ -199,7 +249,7 @@ impl<'a> Reader<'a> {
         let graph = self.graph(&wanted)?;
         let module = self.module_of(&wanted);
         let contents = self.code.contents(&self.archive, module, &graph);
-        let mut contents = contents.map_err(|error| not_read(self.name, &error))?;
+        let mut contents = contents.map_err(|error| not_read(&self.name, &error))?;
         let flags = contents.iter_mut().filter(|(name, _)| wanted.choice.evaluates && name.ends_with(".training"));
         flags.for_each(|(_, value)| {
             if let IValue::Bool(training) = value {
@@ -229,7 +279,7 @@ impl<'a> Reader<'a> {
             return Ok(None);
         }
         let samples = self.code.called_without_arguments(&self.archive, &self.module, &method);
-        let first = match samples.map_err(|error| not_read(self.name, &error))? {
+        let first = match samples.map_err(|error| not_read(&self.name, &error))? {
             IValue::List(samples) => samples.borrow().first().cloned(),
             _ => None,
         };
@@ -237,8 +287,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-pub(crate) fn opened(name: &str, bytes: &[u8]) -> Result<Archive, Error> {
-    jitopt_archive::open(Box::new(bytes.to_vec())).map_err(|refusal| unread(refused(name, &refusal)))
+pub(crate) fn opened(name: &str, bytes: &Arc<Vec<u8>>) -> Result<Archive, Error> {
+    jitopt_archive::open(Box::new(bytes.clone())).map_err(|refusal| unread(refused(name, &refusal)))
 }
 
 /// The line that a location names, `model.py:31:12` or `code/__torch__.py:7:4`, if the archive has
@@ -273,7 +323,7 @@ pub fn notice(name: &str, bytes: &[u8]) -> Option<String> {
     if !looks_like_archive(bytes) {
         return None;
     }
-    Some(opened(name, bytes).map_or_else(|error| error.message, |archive| instead(name, &archive)))
+    Some(opened(name, &Arc::new(bytes.to_vec())).map_or_else(|error| error.message, |archive| instead(name, &archive)))
 }
 
 /// What can be done with an archive, where its graph is not read.

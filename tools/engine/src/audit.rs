@@ -22,6 +22,7 @@ use jitopt_core::types::{Dim, Strides, TensorType, Type, TypeKind};
 use jitopt_passes::REGISTRY;
 use jitopt_source::{ArchiveCode, MethodName, RunHook, called, qualified};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 /// How much a finding weighs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -233,7 +234,7 @@ pub fn audit(name: &str, bytes: &[u8], allowed: &[String]) -> Result<Audit, Erro
         }
     }
     let mut audit = Audit::default();
-    match opened(name, bytes) {
+    match opened(name, &Arc::new(bytes.to_vec())) {
         Err(error) => audit.find(Rule::Archive, reason(name, &error)),
         Ok(archive) if matches!(archive.kind, Layout::Exported | Layout::Serialized) => {
             audit.what = Some(crate::archives::described(&archive));
@@ -300,7 +301,7 @@ impl Audit {
         self.views(graph, &HashMap::new(), &path);
     }
 
-    fn torch_script(&mut self, reader: &Reader<'_>) {
+    fn torch_script(&mut self, reader: &Reader) {
         match reader.code.run_hooks(&reader.archive, &reader.module) {
             Ok(hooks) => self.hooks = hooks,
             Err(error) => self.find(Rule::LoadHook, error.to_string()),
@@ -322,7 +323,7 @@ impl Audit {
     }
 
     /// Views of memory where a method is called with an object, calls inlined.
-    fn views_of(&mut self, reader: &Reader<'_>, root: &MethodName, object: &StoredValue, reach: &Reach) {
+    fn views_of(&mut self, reader: &Reader, root: &MethodName, object: &StoredValue, reach: &Reach) {
         let path = reach.of_method(&qualified(root)).1;
         match reader.code.runnable(root, object) {
             Ok(mut graph) => {
@@ -531,7 +532,7 @@ struct Reach {
 }
 
 impl Reach {
-    fn of(graphs: &Graphs, reader: &Reader<'_>) -> Reach {
+    fn of(graphs: &Graphs, reader: &Reader) -> Reach {
         let calls: BTreeMap<String, Vec<String>> =
             graphs.0.iter().map(|(method, graph)| (qualified(method), callees(graph, graphs))).collect();
         let mut reach = Reach { found: BTreeMap::new() };
@@ -570,7 +571,7 @@ impl Reach {
 
     /// Where calls begin, with the objects that they begin with: methods of the module, and those
     /// that nothing calls, for each object of their class.
-    fn roots<'r>(&self, graphs: &Graphs, reader: &'r Reader<'_>) -> Vec<(MethodName, &'r StoredValue)> {
+    fn roots<'r>(&self, graphs: &Graphs, reader: &'r Reader) -> Vec<(MethodName, &'r StoredValue)> {
         let is_root = |method: &&MethodName| match self.found.get(&qualified(method)) {
             None => true,
             Some((reached, by)) => *reached == Reached::Call && by.is_none(),

@@ -61,7 +61,7 @@ impl Given {
             given.described_in = Some(name);
         }
         if given.described_in.is_none() && args.values.seed.is_none() {
-            given.inline(graph, workspace)?;
+            given.inline(program)?;
         }
         let several = part.map(|(_, tensors)| tensors).filter(|path| workspace.path(path).is_file());
         if let Some(path) = args.values.inputs.clone().or_else(|| beside(".inputs.safetensors")).or(several) {
@@ -128,8 +128,9 @@ impl Given {
 
     /// Reads the description from `# ARGS: ` lines of the graph's own file, so that one file is a
     /// complete test.
-    fn inline(&mut self, graph: &Path, workspace: &Workspace<'_>) -> Result<(), Error> {
-        let Ok(text) = std::fs::read_to_string(workspace.path(graph)) else { return Ok(()) };
+    fn inline(&mut self, program: &Program) -> Result<(), Error> {
+        let graph = &program.path;
+        let Some(text) = program.text_in_file() else { return Ok(()) };
         let lines: Vec<&str> = text.lines().filter_map(|line| line.trim_start().strip_prefix("# ARGS:")).collect();
         if !lines.is_empty() {
             let name = format!("{}, lines `# ARGS:`", graph.display());

@@ -1,7 +1,7 @@
 //! A graph as text or in an archive, and the file that it is from.
 
 use crate::Workspace;
-use crate::archives::{self, Choice};
+use crate::archives::{self, Choice, Parts};
 use crate::error::{Error, Kind};
 use crate::known_values;
 use crate::reporting;
@@ -12,6 +12,7 @@ use jitopt_core::text::{ParseOptions, parse};
 use jitopt_core::verify;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The text of a graph or the bytes of an archive, and the file that it is from. Inputs,
 /// descriptions and gradients are looked for next to this file.
@@ -20,28 +21,41 @@ pub struct Program {
     /// The file; `-` for a text that is in no file.
     pub path: PathBuf,
     /// The text, or the bytes of an archive.
-    pub text: Vec<u8>,
+    pub text: Arc<Vec<u8>>,
     /// What is read of an archive.
     pub choice: Choice,
+    /// What was read of it.
+    parts: Parts,
 }
 
 impl Program {
+    /// A text, or the bytes of an archive, and the file that it is from.
+    pub fn new(path: &Path, text: Vec<u8>, choice: Choice) -> Program {
+        Program { path: path.to_owned(), text: Arc::new(text), choice, parts: Parts::default() }
+    }
+
     /// Reads the file of a graph.
     ///
     /// # Errors
     /// The file cannot be read.
     pub fn read(path: &Path, workspace: &Workspace<'_>) -> Result<Program, Error> {
-        Ok(Program { path: path.to_owned(), text: workspace.read(path)?, choice: Choice::default() })
+        Ok(Program::new(path, workspace.read(path)?, Choice::default()))
     }
 
     /// A text that is in no file.
     pub fn of_text(text: &str) -> Program {
-        Program { path: PathBuf::from("-"), text: text.as_bytes().to_vec(), choice: Choice::default() }
+        Program::new(Path::new("-"), text.as_bytes().to_vec(), Choice::default())
     }
 
     /// The name in messages.
     pub fn name(&self) -> String {
         if self.path.as_os_str() == "-" { "<stdin>".to_owned() } else { self.path.display().to_string() }
+    }
+
+    /// The text of a file; nothing for archives, and for a text that is in no file.
+    pub(crate) fn text_in_file(&self) -> Option<&str> {
+        let is_text = self.path.as_os_str() != "-" && !self.is_archive();
+        is_text.then(|| std::str::from_utf8(&self.text).ok()).flatten()
     }
 
     /// Parses and verifies the graph; `release` is the PyTorch release whose semantics apply, or
@@ -51,8 +65,8 @@ impl Program {
     /// The text does not parse, or the graph has structural errors: nothing can run it.
     pub fn graph(&self, release: Option<Release>, workspace: &mut Workspace<'_>) -> Result<Graph, Error> {
         let (name, text) = (self.name(), &self.text);
-        if let Some(graph) = archives::graph(&name, text, &self.wanted(release)) {
-            return self.sound(graph?);
+        if self.is_archive() {
+            return self.sound(self.parts.graph(&name, text, &self.wanted(release))?);
         }
         let parsed = parse(text, ParseOptions { release }).map_err(|diagnostics| {
             let log = looks_like_log(text).map_or(String::new(), |kind| format!("  {kind}\n"));
@@ -96,7 +110,10 @@ impl Program {
     /// # Errors
     /// A record of the archive is damaged, or nothing computes with its elements.
     pub fn contents(&self, release: Option<Release>) -> Result<BTreeMap<String, IValue>, Error> {
-        archives::contents(&self.name(), &self.text, &self.wanted(release))
+        if !self.is_archive() {
+            return Ok(BTreeMap::new());
+        }
+        self.parts.contents(&self.name(), &self.text, &self.wanted(release))
     }
 
     /// The inputs that an archive records, in the order of the params of its graph.
@@ -104,7 +121,10 @@ impl Program {
     /// # Errors
     /// A record of the archive is damaged.
     pub(crate) fn samples(&self, release: Option<Release>) -> Result<Option<Vec<IValue>>, Error> {
-        archives::samples(&self.name(), &self.text, &self.wanted(release))
+        if !self.is_archive() {
+            return Ok(None);
+        }
+        self.parts.samples(&self.name(), &self.text, &self.wanted(release))
     }
 
     fn wanted(&self, release: Option<Release>) -> archives::Wanted {

@@ -106,7 +106,7 @@ pub(crate) fn unreadable(path: &Path, error: &std::io::Error, world: &World<'_>)
 pub(crate) fn program(path: &Path, world: &mut World<'_>) -> Result<Program, Error> {
     let (_, text) = read(path, world);
     let text = text.map_err(|message| Error::new(Kind::Misuse, message))?;
-    Ok(Program { path: path.to_owned(), text, choice: world.chosen.clone() })
+    Ok(Program::new(path, text, world.chosen.clone()))
 }
 
 /// Refuses input that cannot be read twice, and results that depend on time: workers of a search

@@ -680,7 +680,7 @@ impl Validation {
         let env = BTreeMap::new();
         let mut workspace = Workspace::new(&folder, &env, |note| outcome.say(&note.to_string()));
         // The weights of an archive come with its graph.
-        let program = Program { path: PathBuf::from(path), text: text.to_vec(), choice: plan.wanted.choice.clone() };
+        let program = Program::new(Path::new(path), text.to_vec(), plan.wanted.choice.clone());
         let trial = Trial::of(graph.clone(), &args.options(), &program, &mut workspace)?;
         drop(workspace);
         let reference = Reference::new(&trial.graph, trial.settings, trial.policy, trial.samples);

@@ -8,7 +8,7 @@ use jitopt_core::symbol::Symbol;
 use jitopt_core::types::{self, Simple, Type, TypeKind};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// Parts of a type: named tuples in named tuples could otherwise grow without bound.
 const MOST_PARTS: usize = 10_000;
@@ -21,19 +21,19 @@ const DEEPEST: usize = 50;
 #[derive(Debug)]
 pub(crate) struct DeclaredClass {
     pub(crate) def: ClassDef,
-    pub(crate) record: Rc<Record>,
+    pub(crate) record: Arc<Record>,
 }
 
 /// A function or a method, and where it is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Callable<'c> {
     pub(crate) def: &'c FunctionDef,
-    pub(crate) record: &'c Rc<Record>,
+    pub(crate) record: &'c Arc<Record>,
 }
 
 impl Callable<'_> {
     pub(crate) fn place(&self, at: usize) -> Place {
-        Place { record: Rc::clone(self.record), at }
+        Place { record: Arc::clone(self.record), at }
     }
 }
 
@@ -41,7 +41,7 @@ impl Callable<'_> {
 #[derive(Debug, Default)]
 pub(crate) struct Declarations {
     classes: BTreeMap<String, DeclaredClass>,
-    functions: BTreeMap<String, (FunctionDef, Rc<Record>)>,
+    functions: BTreeMap<String, (FunctionDef, Arc<Record>)>,
     named_tuples: RefCell<HashMap<String, Type>>,
     /// Qualified names of interfaces: their types have the last part only.
     interfaces: HashMap<Symbol, String>,
@@ -55,8 +55,8 @@ impl Declarations {
         let mut declarations = Declarations::default();
         for file in files {
             let text = String::from_utf8(file.content).map_err(|_| SourceError::new("code is not UTF-8"))?;
-            let record = Rc::new(Record::new(file.record, text, file.ranges));
-            let whole = Place { record: Rc::clone(&record), at: 0 };
+            let record = Arc::new(Record::new(file.record, text, file.ranges));
+            let whole = Place { record: Arc::clone(&record), at: 0 };
             for definition in parse(&record).map_err(|error| error.at(&whole))? {
                 declarations.add(&file.module, &record, definition);
             }
@@ -69,7 +69,7 @@ impl Declarations {
         // Names may be numbers: they are put in afterwards.
         let fields = class.fields.iter().enumerate().map(|(number, (_, ty))| format!("  f{number} : {ty}\n"));
         let text = format!("class M(Module):\n{}", fields.collect::<String>());
-        let header = Rc::new(Record::new(format!("model.json, module {}", class.name), text, Vec::new()));
+        let header = Arc::new(Record::new(format!("model.json, module {}", class.name), text, Vec::new()));
         let mut def = match parse(&header)?.pop() {
             Some(Definition::Class(def)) => def,
             _ => return fail(format!("the module `{}` is no class", class.name)),
@@ -83,7 +83,7 @@ impl Declarations {
         let mut record = header;
         if let Some(code) = code {
             let text = String::from_utf8(code.content).map_err(|_| SourceError::new("code is not UTF-8"))?;
-            record = Rc::new(Record::new(code.record, text, code.ranges));
+            record = Arc::new(Record::new(code.record, text, code.ranges));
             for definition in parse(&record)? {
                 if let Definition::Function(method) = definition {
                     def.methods.push(method);
@@ -95,7 +95,7 @@ impl Declarations {
     }
 
     /// The reader of archives refuses definitions that are there twice.
-    fn add(&mut self, module: &str, record: &Rc<Record>, definition: Definition) {
+    fn add(&mut self, module: &str, record: &Arc<Record>, definition: Definition) {
         let qualified = |name: &str| if module.is_empty() { name.to_owned() } else { format!("{module}.{name}") };
         match definition {
             Definition::Class(def) => {
@@ -103,10 +103,10 @@ impl Declarations {
                 if def.base.ends_with("Interface") {
                     self.interfaces.insert(Symbol::new(&def.name), name.clone());
                 }
-                self.classes.insert(name, DeclaredClass { def, record: Rc::clone(record) });
+                self.classes.insert(name, DeclaredClass { def, record: Arc::clone(record) });
             }
             Definition::Function(def) => {
-                self.functions.insert(qualified(&def.name), (def, Rc::clone(record)));
+                self.functions.insert(qualified(&def.name), (def, Arc::clone(record)));
             }
         }
     }
@@ -187,8 +187,8 @@ impl Declarations {
         Ok(ty)
     }
 
-    fn tuple_field(&self, field: &Field, record: &Rc<Record>) -> Result<types::Field> {
-        let place = Place { record: Rc::clone(record), at: field.at };
+    fn tuple_field(&self, field: &Field, record: &Arc<Record>) -> Result<types::Field> {
+        let place = Place { record: Arc::clone(record), at: field.at };
         let Some(declared) = &field.declared else { return fail("a field without a type").map_err(|e| e.at(&place)) };
         let default = field.value.as_ref().and_then(|value| default_text(&value.kind));
         let default = default.map(|text| Symbol::new(&text));
@@ -202,8 +202,8 @@ impl Declarations {
     }
 
     /// The type that an annotation means.
-    pub(crate) fn annotation(&self, expr: &Expr, record: &Rc<Record>) -> Result<Type> {
-        let place = Place { record: Rc::clone(record), at: expr.at };
+    pub(crate) fn annotation(&self, expr: &Expr, record: &Arc<Record>) -> Result<Type> {
+        let place = Place { record: Arc::clone(record), at: expr.at };
         let ty = match &expr.kind {
             ExprKind::None => Ok(Type::none()),
             ExprKind::Name(name) => match self.classes.contains_key(name.as_str()) {
@@ -220,7 +220,7 @@ impl Declarations {
         ty.map_err(|error| error.at(&place))
     }
 
-    fn generic(&self, generic: &Expr, parts: &Expr, record: &Rc<Record>) -> Result<Type> {
+    fn generic(&self, generic: &Expr, parts: &Expr, record: &Arc<Record>) -> Result<Type> {
         let ExprKind::Name(name) = &generic.kind else { return fail("expected a type") };
         let parts = match &parts.kind {
             ExprKind::Tuple(parts) => parts.iter().map(|part| self.annotation(part, record)).collect::<Result<_>>()?,

@@ -43,7 +43,7 @@ impl ArchiveCode {
         let mut graph = self.emitted(method, true)?;
         let mut callees = Callees::default();
         self.prepare_callees(&graph, &mut callees, 0)?;
-        run(&mut graph, "inline", &callees)?;
+        run(&mut graph, "inline", &mut callees)?;
         shorten_names(&mut graph);
         Ok(graph)
     }
@@ -61,8 +61,8 @@ impl ArchiveCode {
             let resolved = self.resolve(&mut graph, module, &HashMap::new());
             self.prepare_callees(&graph, &mut callees, 0)?;
             let before = graph.epoch();
-            run(&mut graph, "inline,dce", &callees)?;
-            run_in_sections(&mut graph, "inline,dce", &callees)?;
+            run(&mut graph, "inline,dce", &mut callees)?;
+            run_in_sections(&mut graph, "inline,dce", &mut callees)?;
             if graph.epoch() == before && !resolved {
                 break;
             }
@@ -294,14 +294,32 @@ fn text(graph: &Graph, node: Node) -> Option<String> {
     }
 }
 
-fn run(graph: &mut Graph, passes: &str, callees: &Callees) -> Result<()> {
+fn run(graph: &mut Graph, passes: &str, callees: &mut Callees) -> Result<()> {
     let failed = |error: String| SourceError::new(format!("calls cannot be inlined: {error}"));
     let pipeline = Pipeline::parse(passes, &REGISTRY).map_err(|error| failed(error.to_string()))?;
-    let mut session = Session { callees: callees.prepared.clone(), ..Session::default() };
-    pass::run(graph, &pipeline, &mut session, &mut []).map_err(|error| failed(error.to_string()))
+    let mut session = Session { callees: callees.taken_for(graph), ..Session::default() };
+    let ran = pass::run(graph, &pipeline, &mut session, &mut []);
+    callees.prepared.append(&mut session.callees);
+    ran.map_err(|error| failed(error.to_string()))
 }
 
-fn run_in_sections(graph: &mut Graph, passes: &str, callees: &Callees) -> Result<()> {
+impl Callees {
+    /// Takes the prepared graphs that a graph calls, itself or through others: of a module with
+    /// hundreds of methods each calls a few, and every run verifies what it is given.
+    fn taken_for(&mut self, graph: &Graph) -> BTreeMap<String, Graph> {
+        let mut taken = BTreeMap::new();
+        let mut wanted = called(graph);
+        while let Some(method) = wanted.pop() {
+            if let Some((name, callee)) = self.prepared.remove_entry(&qualified(&method)) {
+                wanted.extend(called(&callee));
+                taken.insert(name, callee);
+            }
+        }
+        taken
+    }
+}
+
+fn run_in_sections(graph: &mut Graph, passes: &str, callees: &mut Callees) -> Result<()> {
     let nodes: Vec<Node> = graph.all_nodes().filter(|node| graph.subgraph(*node).is_some()).collect();
     for node in nodes {
         graph.with_subgraph(node, |inner| run(inner, passes, callees)).unwrap_or(Ok(()))?;

@@ -2,7 +2,7 @@
 
 use jitopt_archive::{Origin, SourceRange};
 use std::fmt;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// A record of code, with its text.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ impl Record {
 /// A place in a record.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
-    pub(crate) record: Rc<Record>,
+    pub(crate) record: Arc<Record>,
     /// Bytes before it.
     pub(crate) at: usize,
 }

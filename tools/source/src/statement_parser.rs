@@ -4,10 +4,10 @@ use crate::expression_parser::Cursor;
 use crate::printed_syntax::{ClassDef, Definition, Expr, ExprKind, Field, FunctionDef, Param, Stmt, StmtKind};
 use crate::source_error::{Place, Record, Result, SourceError, fail};
 use jitopt_archive::code_tokens::{Line, Token, lines};
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// Parses a record.
-pub(crate) fn parse(record: &Rc<Record>) -> Result<Vec<Definition>> {
+pub(crate) fn parse(record: &Arc<Record>) -> Result<Vec<Definition>> {
     let lines = lines(record.text.as_bytes()).map_err(|refusal| SourceError::new(refusal.to_string()))?;
     let mut parser = Parser { record, text: &record.text, lines: &lines, at: 0 };
     let mut definitions = Vec::new();
@@ -24,7 +24,7 @@ pub(crate) fn parse(record: &Rc<Record>) -> Result<Vec<Definition>> {
 }
 
 struct Parser<'a, 'l> {
-    record: &'l Rc<Record>,
+    record: &'l Arc<Record>,
     text: &'a str,
     lines: &'l [Line<'a>],
     at: usize,
@@ -38,14 +38,14 @@ impl<'a, 'l> Parser<'a, 'l> {
     /// Adds the place of the current line to an error that has none.
     fn located<T>(&self, result: Result<T>) -> Result<T> {
         let at = self.lines.get(self.at).map_or(self.text.len(), |line| self.cursor(line).offset());
-        result.map_err(|error| error.at(&Place { record: Rc::clone(self.record), at }))
+        result.map_err(|error| error.at(&Place { record: Arc::clone(self.record), at }))
     }
 
     /// Reads a line with `read`, and moves on. An error gets the place that was reached.
     fn line<T>(&mut self, read: impl FnOnce(&mut Cursor<'a, 'l>) -> Result<T>) -> Result<T> {
         let Some(line) = self.lines.get(self.at) else { return self.located(fail("the code ends here")) };
         let mut cursor = self.cursor(line);
-        let place = |cursor: &Cursor<'_, '_>| Place { record: Rc::clone(self.record), at: cursor.offset() };
+        let place = |cursor: &Cursor<'_, '_>| Place { record: Arc::clone(self.record), at: cursor.offset() };
         let value = read(&mut cursor).map_err(|error| error.at(&place(&cursor)))?;
         cursor.end().map_err(|error| error.at(&place(&cursor)))?;
         self.at += 1;

@@ -164,7 +164,7 @@ impl<'a> Values<'a> {
     fn whole_storage(&mut self, stored: &StoredTensor, dtype: DType) -> Result<Tensor> {
         let elements = self.archive.storage_bytes(stored.storage) / stored.dtype.bytes().max(1);
         let all = StoredTensor { sizes: vec![elements], strides: vec![1], offset: 0, ..stored.clone() };
-        let bytes = self.archive.content(&all).map_err(|refusal| SourceError::new(refusal.to_string()))?;
+        let bytes = self.archive.content_in_place(&all).map_err(|refusal| SourceError::new(refusal.to_string()))?;
         let whole = files::tensor_of_bytes(dtype.memory(), &bytes, &[elements as i64]);
         let whole = whole.map_err(|error| SourceError::new(error.to_string()))?;
         self.storages.insert((stored.storage, dtype), whole.clone());
