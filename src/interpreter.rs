@@ -17,6 +17,7 @@
 //! - [`shown_values`] values as `print` shows them, `tensor_format` tensors among them
 //! - [`files`] tensors in files, [`description`] values in JSON, [`comparison`] comparison of
 //!   values within tolerances
+//! - `parcel` values for another thread
 //! - [`resumption`] the point at which a run continues after it leaves its graph
 //! - [`profile`] tensor types observed at profiling nodes
 //! - [`generator`] generates inputs that a graph runs on; [`sketch`] values without their numbers,
@@ -50,6 +51,7 @@ pub mod library;
 pub mod literal_values;
 pub mod machine;
 pub mod operators;
+pub(crate) mod parcel;
 pub mod plan;
 pub mod profile;
 pub mod random;
@@ -67,6 +69,6 @@ pub mod usage_hints;
 
 pub use call::{Answer, Call, Outs};
 pub use environment::{Environment, Release};
-pub use ivalue::{EnumMember, IValue, Object};
+pub use ivalue::{EnumMember, ForkEffects, Future, IValue, Object, Running};
 pub use machine::{Backend, Machine, Watch};
 pub use stop::{Exception, Reason, Stop};

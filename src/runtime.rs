@@ -21,6 +21,8 @@
 //!   with `kept_weights`; `library_calls`, `convolution_calls` and `attention_calls` read what is
 //!   called
 //! - [`sized_kernels`] are the kernels of a graph whose types have sizes, for predictions
+//! - `fork_tasks` are bodies of forks that other threads may run, with `shared_kernels`;
+//!   `counters` count
 //! - `launching` distributes a launch over the threads of `thread_pool`
 //! - [`loading`] opens compiled libraries and calls their functions; `unsafe` is there, in
 //!   `cpu_*` and `cuda_*`, each block with its contract
@@ -35,6 +37,7 @@ mod attention_calls;
 pub mod backend;
 pub mod caches;
 mod convolution_calls;
+mod counters;
 mod cpu_attention;
 mod cpu_convolutions;
 mod cpu_products;
@@ -57,6 +60,9 @@ mod emulated_test;
 mod engine;
 mod executing;
 mod followers;
+mod fork_tasks;
+#[cfg(test)]
+mod forks_test;
 mod kept_weights;
 mod launch_plan;
 mod launching;
@@ -73,7 +79,10 @@ pub mod ptx_compiler;
 mod ptx_test;
 #[cfg(test)]
 mod recorded_ptx_test;
+#[cfg(test)]
+mod repeated_runs_test;
 mod section_reader;
+mod shared_kernels;
 pub mod sized_kernels;
 mod thread_pool;
 pub mod toolchain;

@@ -10,6 +10,7 @@
 //!   shapes and strides
 //! - [`blocks`] traversal of one or several tensors in blocks of wide numbers, [`gemm`] matrix
 //!   products, [`promotion`] the type of a result
+//! - `spare_memory` is the memory of earlier results, for later ones
 //! - [`quantizer`] the numbers that the integers of quantised tensors represent
 
 pub mod blocks;
@@ -20,6 +21,7 @@ pub mod gemm;
 pub mod layout;
 pub mod promotion;
 pub mod quantizer;
+pub(crate) mod spare_memory;
 pub mod storage;
 pub mod strided;
 

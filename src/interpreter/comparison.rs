@@ -102,7 +102,7 @@ fn compare(expected: &IValue, found: &IValue, tolerance: Tolerance, path: &str, 
         (IValue::Enum(a), IValue::Enum(b)) if (a.class, &a.name) == (b.class, &b.name) => return,
         (IValue::Function(a), IValue::Function(b)) if a == b => return,
         (IValue::Uninitialized, IValue::Uninitialized) => return,
-        (IValue::Future(a), IValue::Future(b)) => match (a.as_ref(), b.as_ref()) {
+        (IValue::Future(a), IValue::Future(b)) => match (a.result(), b.result()) {
             (Ok(a), Ok(b)) => return compare(a, b, tolerance, path, all),
             (Err(a), Err(b)) if a.reason == b.reason => return,
             (_, Err(b)) => format!("it raises {}", b.reason),

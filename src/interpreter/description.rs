@@ -653,7 +653,7 @@ pub fn describe(value: &IValue, key: &str, tensors: &mut Tensors) -> Described {
         IValue::Device(device) => Described::Device(device.name().to_owned()),
         IValue::Function(name) => Described::Str(name.as_str().to_owned()),
         IValue::Enum(member) => Described::Str(format!("{}.{}", member.class.as_str(), member.name)),
-        IValue::Future(value) => match value.as_ref() {
+        IValue::Future(value) => match value.result() {
             Ok(value) => describe(value, key, tensors),
             Err(stop) => Described::Str(format!("raises {}", stop.reason)),
         },

@@ -13,6 +13,7 @@ use rustc_hash::FxHashMap;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// Generates a value, given the name and type of the value that requires it.
 pub type Invent = fn(&Environment, &str, Type) -> Option<IValue>;
@@ -33,7 +34,7 @@ pub struct Environment {
     pub bindings: RefCell<BTreeMap<String, IValue>>,
     /// Names of contents that the text does not show, of the graph that they were bound for;
     /// without them, contents have the names of values.
-    pub content_names: Rc<ContentNames>,
+    pub content_names: Arc<ContentNames>,
     /// The maximal number of nodes to run.
     pub max_steps: Option<u64>,
     /// Whether a search for inputs was stopped by the budget of steps or time.

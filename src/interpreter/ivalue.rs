@@ -1,11 +1,12 @@
 //! Run-time values.
 
-use super::stop::Stop;
+use super::stop::{Exception, Stop};
 use crate::symbol::Symbol;
 use crate::tensor::{C128, DType, Device, Scalar, Tensor};
 use crate::types::{Simple, Type, TypeKind};
 use indexmap::IndexMap;
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
+use std::fmt::Debug;
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
@@ -47,9 +48,8 @@ pub enum IValue {
     Enum(Rc<EnumMember>),
     /// A function, by qualified name.
     Function(Symbol),
-    /// The result of a fork, which runs when it is created. An exception in it is raised by the
-    /// node that waits.
-    Future(Rc<Result<IValue, Stop>>),
+    /// The result of a fork.
+    Future(Rc<Future>),
     /// A value that is never read.
     Uninitialized,
 }
@@ -72,6 +72,69 @@ pub struct EnumMember {
     pub name: String,
     /// Its value; not in the text of constants.
     pub value: Option<IValue>,
+}
+
+/// What a body of a fork does beside its result.
+#[derive(Clone, Debug, Default)]
+pub struct ForkEffects {
+    /// Exceptions that were raised in forks of the body.
+    pub raised: Vec<Exception>,
+    /// Warnings.
+    pub warned: String,
+    /// An operator that runs differently in some releases.
+    pub ambiguity: Option<String>,
+}
+
+/// A body of a fork that another thread runs.
+pub trait Running: Debug {
+    /// Waits until it is done, or runs it here if no thread has begun.
+    fn finish(self: Box<Self>) -> (Result<IValue, Stop>, ForkEffects);
+}
+
+/// The result of a fork: known, or computed by another thread until it is read. An exception
+/// of the body is raised by the node that waits.
+#[derive(Debug, Default)]
+pub struct Future {
+    result: OnceCell<Result<IValue, Stop>>,
+    running: RefCell<Option<Box<dyn Running>>>,
+    effects: RefCell<ForkEffects>,
+}
+
+impl Future {
+    /// A known result.
+    pub fn known(result: Result<IValue, Stop>) -> Future {
+        Future { result: result.into(), ..Future::default() }
+    }
+
+    /// The result of a body that another thread runs.
+    pub fn running(body: Box<dyn Running>) -> Future {
+        Future { running: RefCell::new(Some(body)), ..Future::default() }
+    }
+
+    /// The result; waits for it.
+    pub fn result(&self) -> &Result<IValue, Stop> {
+        self.result.get_or_init(|| match self.running.take() {
+            Some(body) => {
+                let (result, effects) = body.finish();
+                self.effects.replace(effects);
+                result
+            }
+            None => Err(Stop::unsupported("a future that nothing computes")),
+        })
+    }
+
+    /// Whether it has been read, or was known from the start.
+    pub(super) fn is_known(&self) -> bool {
+        self.result.get().is_some()
+    }
+
+    /// What the body did beside its result, which includes its exception; once.
+    pub(super) fn take_effects(&self) -> ForkEffects {
+        let own = self.result().as_ref().err().and_then(Stop::exception).cloned();
+        let mut effects = self.effects.take();
+        effects.raised.extend(own);
+        effects
+    }
 }
 
 /// A value as the key of a dict: numbers and strings by value, tensors by address.
@@ -211,7 +274,7 @@ impl IValue {
             IValue::Enum(member) => Type::new(TypeKind::Enum(member.class)),
             IValue::Function(_) => simple(Simple::Function),
             IValue::Future(value) => {
-                let inner = value.as_ref().as_ref().map_or(simple(Simple::Any), IValue::ty);
+                let inner = value.result().as_ref().map_or(simple(Simple::Any), IValue::ty);
                 Type::new(TypeKind::Future(inner))
             }
             IValue::Uninitialized => simple(Simple::Any),
@@ -247,7 +310,7 @@ impl IValue {
                 IValue::List(list) => work.extend(list.borrow().iter().rev().cloned()),
                 IValue::Dict(dict) => work.extend(dict.borrow().values().rev().cloned()),
                 IValue::Tuple(elements) => work.extend(elements.iter().rev().cloned()),
-                IValue::Future(value) => work.extend(value.as_ref().clone().ok()),
+                IValue::Future(value) => work.extend(value.result().clone().ok()),
                 IValue::Object(object) if !seen.contains(&Rc::as_ptr(&object)) => {
                     seen.push(Rc::as_ptr(&object));
                     work.extend(object.attributes.borrow().values().rev().cloned());

@@ -6,7 +6,7 @@
 
 use super::call::{Call, Outs};
 use super::environment::Environment;
-use super::ivalue::IValue;
+use super::ivalue::{Future, IValue};
 use super::library::{self, Found};
 use super::literal_values;
 use super::operators::structure::holds;
@@ -25,6 +25,7 @@ use crate::text::{PrintOptions, Printer};
 use crate::types::{Type, TypeKind};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 /// An observer of a run, which may interfere.
@@ -56,6 +57,10 @@ pub trait Watch {
     /// When a bailout is taken, and the rest of the template runs instead of the rest of the graph.
     /// Types in the template may be wrong.
     fn left(&mut self, _graph: &Graph, _node: Node, _template: &Graph) {}
+    /// Whether it observes nodes in bodies of forks: then these run in their order, on one thread.
+    fn looks_into_forks(&self) -> bool {
+        true
+    }
     /// When the outputs of a node are known, those of blocks and sections included: they may be
     /// replaced.
     fn delivered(&mut self, _graph: &Graph, _node: Node, _outputs: &mut Outs) -> Result<(), Stop> {
@@ -74,6 +79,12 @@ pub trait Backend: std::fmt::Debug {
         operands: &[IValue],
         env: &Environment,
     ) -> Option<Outs>;
+
+    /// Before the body of a fork runs: its result, which another thread computes from the operands
+    /// as they are now, or `None` to run it here.
+    fn fork(&self, _graph: &Graph, _node: Node, _body: &Graph, _: &[IValue], _: &Environment) -> Option<Future> {
+        None
+    }
 }
 
 /// A running graph.
@@ -124,6 +135,11 @@ pub struct Machine<'g> {
     activations: Vec<Activation<'g>>,
     frames: Vec<Frame>,
     steps: u64,
+    /// Bodies of forks on other threads, in their order; effects of those before are in the
+    /// environment.
+    forks: VecDeque<Rc<Future>>,
+    /// What ended the run in one of those.
+    ended: Option<Stop>,
 }
 
 /// The maximal nesting of calls: a recursive callee is reported before it fills the memory.
@@ -133,8 +149,9 @@ impl<'g> Machine<'g> {
     /// Prepares the run of a graph.
     pub fn new(graph: &'g Graph, env: &'g Environment) -> Machine<'g> {
         let (plans, resumptions) = Default::default();
-        let (activations, frames) = (Vec::new(), Vec::new());
-        Machine { env, watch: None, backend: None, plans, resumptions, graph, activations, frames, steps: 0 }
+        let (activations, frames, forks) = (Vec::new(), Vec::new(), VecDeque::new());
+        let (watch, backend, steps, ended) = (None, None, 0, None);
+        Machine { env, watch, backend, plans, resumptions, graph, activations, frames, steps, forks, ended }
     }
 
     /// Sets the observer.
@@ -156,6 +173,12 @@ impl<'g> Machine<'g> {
 
     /// Runs the graph. May be called again; plans are kept.
     pub fn run(&mut self, inputs: Vec<IValue>) -> Result<Vec<IValue>, Stop> {
+        let ran = self.run_to_end(inputs);
+        self.settle(|_| true);
+        self.ended.take().map_or(ran, Err)
+    }
+
+    fn run_to_end(&mut self, inputs: Vec<IValue>) -> Result<Vec<IValue>, Stop> {
         self.activations.clear();
         self.frames.clear();
         if let Some(recording) = self.env.recording.borrow_mut().as_mut() {
@@ -192,12 +215,13 @@ impl<'g> Machine<'g> {
         let (Some(exception), Some(fork)) = (stop.exception(), self.frames.iter().rposition(is_fork)) else {
             return Err(stop);
         };
+        self.settle(|_| true);
         self.env.held.borrow_mut().push(exception.clone());
         let Then::Return(node, _) = self.frames[fork].then else { return Err(stop) };
         let left = self.frames.drain(fork..).filter(|frame| frame.then.ends_activation()).count();
         self.activations.truncate(self.activations.len() - left);
         let graph = self.activations.last().expect("a graph forked").graph;
-        self.deliver(graph, node, smallvec::smallvec![IValue::Future(Rc::new(Err(stop)))])
+        self.deliver(graph, node, smallvec::smallvec![IValue::Future(Rc::new(Future::known(Err(stop))))])
     }
 
     fn activate(&mut self, graph: &'g Graph, mut inputs: Vec<IValue>, then: Then) -> Result<(), Stop> {
@@ -331,6 +355,11 @@ impl<'g> Machine<'g> {
             Action::Section(carries) => {
                 let body = graph.subgraph(node).expect("the plan saw it");
                 let inputs: Vec<IValue> = graph.inputs(node).map(|value| self.get(value)).collect();
+                if *carries == Carries::Future
+                    && let Some(future) = self.forked(graph, node, body, &inputs)
+                {
+                    return self.deliver(graph, node, smallvec::smallvec![IValue::Future(future)]);
+                }
                 let elsewhere = |backend: &dyn Backend| backend.section(graph, node, body, &inputs, self.env);
                 match self.backend.and_then(elsewhere) {
                     Some(outputs) => {
@@ -346,6 +375,35 @@ impl<'g> Machine<'g> {
             Action::BailOut => self.bail_out(graph, node),
             Action::Skip => self.deliver(graph, node, graph.outputs(node).map(|_| IValue::None).collect()),
             Action::Refused(stop) => Err((**stop).clone()),
+        }
+    }
+
+    /// The result of a fork that another thread computes.
+    fn forked(&mut self, graph: &Graph, node: Node, body: &Graph, operands: &[IValue]) -> Option<Rc<Future>> {
+        if self.watch.as_ref().is_some_and(|watch| watch.looks_into_forks()) {
+            return None;
+        }
+        let future = Rc::new(self.backend?.fork(graph, node, body, operands, self.env)?);
+        self.settle(Future::is_known);
+        self.forks.push_back(future.clone());
+        Some(future)
+    }
+
+    /// Adds the effects of the first forks on other threads to the environment, in the order of
+    /// forks.
+    fn settle(&mut self, is_next: impl Fn(&Future) -> bool) {
+        while self.forks.front().is_some_and(|future| is_next(future)) {
+            let Some(future) = self.forks.pop_front() else { return };
+            let effects = future.take_effects();
+            self.env.held.borrow_mut().extend(effects.raised);
+            self.env.warned.borrow_mut().push_str(&effects.warned);
+            let mut ambiguity = self.env.ambiguity.borrow_mut();
+            *ambiguity = ambiguity.take().or(effects.ambiguity);
+            if let Err(stop) = future.result()
+                && stop.exception().is_none()
+            {
+                self.ended.get_or_insert_with(|| stop.clone());
+            }
         }
     }
 
@@ -675,7 +733,7 @@ fn returned(graph: &Graph, node: Node, carries: Carries, mut results: Vec<IValue
         Carries::Body if graph.kind(node) == prim::EXIT => results.clear(),
         Carries::Future => {
             let value = if results.len() == 1 { results.remove(0) } else { IValue::tuple(results) };
-            return smallvec::smallvec![IValue::Future(Rc::new(Ok(value)))];
+            return smallvec::smallvec![IValue::Future(Rc::new(Future::known(Ok(value))))];
         }
         _ => {}
     }

@@ -2,9 +2,11 @@
 
 pub mod device_times;
 mod divided_groups;
+mod forked_bodies;
 mod library_products;
 mod ptx_units;
 
+pub use super::counters::Counts;
 use super::cuda_blas::Blas;
 use super::cuda_compiler::CudaCompiler;
 use super::cuda_device::{Device, Module, Traffic};
@@ -19,6 +21,7 @@ use super::loading::Loaded;
 use super::memory_profile::MemoryProfile;
 use super::prepared_launch::Prepared;
 use super::ptx_compiler::PtxCompiler;
+use super::shared_kernels::SharedKernels;
 use super::thread_pool::processors;
 use super::toolchain::{self, Compiler};
 use super::wide_launch::{functions_of, split_functions_of};
@@ -34,12 +37,14 @@ use crate::codegen::target::{Nests, Target};
 use crate::codegen::whole_graph::outputs;
 use crate::interpreter::call::Outs;
 use crate::interpreter::machine::Backend;
-use crate::interpreter::{Environment, IValue};
+use crate::interpreter::{Environment, Future, IValue};
 use crate::ir::{Graph, Node};
 use crate::outlining::Excerpt;
 use crate::symbol::{Symbol, library, prim};
 use crate::tensor::buffer::Wide;
+use crate::tensor::spare_memory::SpareMemory;
 use crate::tensor::{DType, Precision, Tensor};
+use forked_bodies::Forks;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::path::PathBuf;
@@ -85,34 +90,6 @@ pub struct Settings {
     /// Every launch uses this number of threads, whatever its size, and rows are split between them
     /// where that is possible: for tests.
     pub always_threads: Option<usize>,
-}
-
-/// Counters of the backend.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Kernels that were launched.
-    pub launched: u64,
-    /// Products that a library computed.
-    pub products: u64,
-    /// Convolutions that a library computed.
-    pub convolutions: u64,
-    /// Attentions that were computed without keeping all scores.
-    pub attentions: u64,
-    /// Products and convolutions that were computed with what follows them.
-    pub epilogues: u64,
-    /// Groups and library calls that the interpreter ran.
-    pub fallen_back: u64,
-    /// Groups that ran as several kernels, because one kernel cannot compute them.
-    pub divided: u64,
-    /// Kernels that were compiled.
-    pub compiled: u64,
-    /// Kernels that were found on disk.
-    pub cached: u64,
-    /// Runs of the compiler, which compiles the kernels of a graph together.
-    pub units: u64,
-    /// Launch plans that were made: one for operands of the same types, sizes and strides, unless
-    /// it was evicted in between.
-    pub planned: u64,
 }
 
 /// The compile time from which on a remark is made, for groups of at least `MANY` nodes.
@@ -217,6 +194,11 @@ pub struct CpuBackend {
     refused_plans: RefCell<Vec<String>>,
     /// When the current run has to end, including its compiler.
     deadline: Cell<Option<Instant>>,
+    /// Compiled kernels, for all threads.
+    kernels: Arc<SharedKernels>,
+    forks: Forks,
+    /// Memory of earlier results.
+    spare: Rc<SpareMemory>,
 }
 
 impl CpuBackend {
@@ -244,6 +226,9 @@ impl CpuBackend {
             used_plans: RefCell::default(),
             refused_plans: RefCell::default(),
             deadline: Cell::default(),
+            kernels: Arc::default(),
+            forks: Forks::default(),
+            spare: Rc::default(),
         }
     }
 
@@ -285,12 +270,19 @@ impl CpuBackend {
 
     /// The counters so far.
     pub fn counts(&self) -> Counts {
-        self.counts.get()
+        let own = Counts { allocated: self.spare.allocated(), ..self.counts.get() };
+        own.and(&self.forks.counts())
     }
 
     /// Why groups ran on the interpreter, and what else took long, each reason once.
     pub fn remarks(&self) -> Vec<String> {
-        self.remarks.borrow().clone()
+        let mut all = self.remarks.borrow().clone();
+        for remark in self.forks.remarks() {
+            if !all.contains(&remark) {
+                all.push(remark);
+            }
+        }
+        all
     }
 
     /// Why plans of a file were refused, each with its group.
@@ -576,12 +568,16 @@ impl CpuBackend {
         }
         let wanted = self.wanted(graph, kernel, &geometry.traversal)?;
         let identity = wanted.identity;
-        let known = || self.by_identity.borrow().get(&identity).cloned();
+        let known = || self.known_kernel(identity);
         self.foreseen.borrow_mut().insert(section);
         let made = match known() {
             Some(known) => Ok(known),
             None if !self.settings.engine.compiles() => executed(wanted),
             None => {
+                let _making = self.kernels.making();
+                if let Some(made) = known() {
+                    return Ok(made);
+                }
                 let mut unit = vec![wanted];
                 unit.extend(graph.into_iter().flat_map(|(graph, _)| self.likely(graph, request, &key.1)));
                 let mut unit = self.new_ones(unit);
@@ -597,6 +593,22 @@ impl CpuBackend {
         };
         self.compiled.borrow_mut().insert(key, made.clone());
         made
+    }
+
+    /// A kernel that was made before, here or for another thread.
+    fn known_kernel(&self, identity: Identity) -> Option<Rc<Compiled>> {
+        if let Some(known) = self.by_identity.borrow().get(&identity) {
+            return Some(known.clone());
+        }
+        let compiled = Rc::new(self.kernels.find(identity)?);
+        self.by_identity.borrow_mut().insert(identity, compiled.clone());
+        Some(compiled)
+    }
+
+    /// Keeps a kernel, for other threads, too.
+    fn keep_kernel(&self, identity: Identity, compiled: Compiled) {
+        self.kernels.keep(identity, &compiled);
+        self.by_identity.borrow_mut().insert(identity, Rc::new(compiled));
     }
 
     /// Whether there is a compiler, so that a unit may compile where another one did not.
@@ -675,9 +687,8 @@ impl CpuBackend {
         };
         let (library, text) = (self.opened(&source, unit.len() as u64)?, Rc::from(text));
         for (name, wanted) in names.iter().zip(unit) {
-            let compiled =
-                Compiled { code: self.code(name, wanted, &library, &text)?, tile: wanted.tile, phases: wanted.phases };
-            self.by_identity.borrow_mut().insert(wanted.identity, Rc::new(compiled));
+            let code = self.code(name, wanted, &library, &text)?;
+            self.keep_kernel(wanted.identity, Compiled { code, tile: wanted.tile, phases: wanted.phases });
         }
         Ok(())
     }
@@ -730,7 +741,7 @@ impl CpuBackend {
     }
 
     /// What a launch of a compiled kernel runs.
-    fn code(&self, name: &str, wanted: &Wanted, library: &Rc<Loaded>, text: &Rc<str>) -> Result<Code, String> {
+    fn code(&self, name: &str, wanted: &Wanted, library: &Arc<Loaded>, text: &Rc<str>) -> Result<Code, String> {
         let Some(grid) = wanted.grid else {
             return Ok(Code::Function(library.kernel(name)?, library.clone()));
         };
@@ -757,11 +768,11 @@ impl CpuBackend {
         }))
     }
 
-    fn opened(&self, text: &str, kernels: u64) -> Result<Rc<Loaded>, String> {
+    fn opened(&self, text: &str, kernels: u64) -> Result<Arc<Loaded>, String> {
         let (compiler, known_by) = (self.compiler()?, c_units::without_notes(text));
         if let Some(Ok(found)) = self.cache.library(&known_by, compiler.identity()).map(|path| Loaded::open(&path)) {
             self.count(|counts| counts.cached += kernels);
-            return Ok(Rc::new(found));
+            return Ok(Arc::new(found));
         }
         if let Some(trouble) = self.cache.trouble() {
             self.remark(format!("kernels are not kept, so that each run compiles them: {trouble}"));
@@ -778,7 +789,7 @@ impl CpuBackend {
         // The library stays open when its file is removed.
         let library = Loaded::open(&path)?;
         self.cache.keep(&known_by, compiler.identity(), &path);
-        Ok(Rc::new(library))
+        Ok(Arc::new(library))
     }
 }
 
@@ -792,6 +803,10 @@ fn executed(wanted: Wanted) -> Result<Rc<Compiled>, String> {
 const NAME: &str = "jo_kernel";
 
 impl Backend for CpuBackend {
+    fn fork(&self, _: &Graph, _: Node, body: &Graph, operands: &[IValue], env: &Environment) -> Option<Future> {
+        self.forked(body, operands, env)
+    }
+
     fn section(
         &self,
         graph: &Graph,
@@ -800,6 +815,7 @@ impl Backend for CpuBackend {
         operands: &[IValue],
         env: &Environment,
     ) -> Option<Outs> {
+        let _open = (self.settings.engine == Engine::Compiled).then(|| self.spare.open());
         let ran = match graph.kind(node) {
             prim::FUSION_GROUP => self.run(graph, node, section, operands, env),
             kind @ (library::PRODUCT | library::CONVOLUTION | library::ATTENTION) => match self.settings.engine {

@@ -12,7 +12,7 @@ use super::kept_weights::kept;
 use super::thread_pool::share_out;
 use crate::tensor::gemm::{self, ChannelsLast, Filters, Image, Real, SLACK, Sliding, Step};
 use crate::tensor::{DType, Device, Precision, Tensor, layout};
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// Multiplications for which another thread is worth it.
 const WORTH_A_THREAD: usize = 1 << 18;
@@ -114,25 +114,25 @@ fn by_channels_last<T: Real>(of: &Convolution, weights: &[T], threads: usize) ->
 const OTHER: &str = "a tensor has elements of another type";
 
 /// How a weight is packed.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
     Tiles,
     TapsFirst,
 }
 
 /// The weight in another order, which is kept if it is constant.
-fn kept_or_made<T: Real, P: 'static>(
+fn kept_or_made<T: Real, P: Send + Sync + 'static>(
     of: &Convolution,
     is_constant: bool,
     order: Order,
     pack: impl FnOnce(&[T]) -> P,
-) -> Result<Rc<P>, String> {
+) -> Result<Arc<P>, String> {
     let whole = of.weight.contiguous();
     let memory = whole.storage().read();
     let elements = &T::slice(&memory).ok_or(OTHER)?[whole.offset()..][..whole.numel()];
     match is_constant && whole.shares_storage(&of.weight) {
         true => Ok(kept(whole.storage(), (whole.offset(), of.sizes, order), || pack(elements))),
-        false => Ok(Rc::new(pack(elements))),
+        false => Ok(Arc::new(pack(elements))),
     }
 }
 

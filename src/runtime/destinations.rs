@@ -3,13 +3,13 @@
 use super::executing::{element, set_element};
 use crate::codegen::arithmetic::Number;
 use crate::tensor::buffer::{Buffer, Typed, Wide, with_elements};
+use crate::tensor::spare_memory::SpareMemory;
 use crate::tensor::{DType, Device, Dims, Tensor};
 use std::ops::Range;
+use std::rc::Rc;
 
 /// Elements before and after a guarded result.
 const CANARIES: usize = 64;
-/// The byte of memory that has not been written to: NaN in all floating-point types.
-const POISON: u8 = 0xff;
 
 /// The memory of a result.
 #[derive(Debug)]
@@ -19,18 +19,23 @@ pub(crate) struct Destination {
     guard: usize,
     /// The elements of the result.
     known: Range<usize>,
+    /// Where the buffer is from.
+    lender: Option<Rc<SpareMemory>>,
 }
 
 impl Destination {
-    /// Memory for a number of elements, with canaries if it is guarded.
+    /// Memory for a number of elements, with canaries if it is guarded; else that of an earlier
+    /// result, if there is any, whose elements it may have.
     pub(crate) fn new(dtype: DType, elements: usize, guarded: bool) -> Destination {
         if !guarded {
-            let (buffer, known) = Buffer::placed(dtype, elements);
-            return Destination { buffer, guard: 0, known };
+            let lender = SpareMemory::current();
+            let make = |n| lender.as_ref().map_or_else(|| Buffer::zeros(dtype, n), |lender| lender.take(dtype, n));
+            let (buffer, known) = Buffer::placed_in(dtype, elements, make);
+            return Destination { buffer, guard: 0, known, lender };
         }
         let mut buffer = Buffer::zeros(dtype, elements + 2 * CANARIES);
-        poison(&mut buffer);
-        Destination { buffer, guard: CANARIES, known: CANARIES..CANARIES + elements }
+        buffer.poison();
+        Destination { buffer, guard: CANARIES, known: CANARIES..CANARIES + elements, lender: None }
     }
 
     /// The address of the first element.
@@ -58,7 +63,7 @@ impl Destination {
     /// Asserts that the canaries are unchanged, if it is guarded.
     fn check(&self) {
         let mut clean = Buffer::zeros(self.buffer.dtype(), self.guard);
-        poison(&mut clean);
+        clean.poison();
         let n = self.buffer.len();
         let untouched = |from: usize| bits(&self.buffer, from, self.guard) == bits(&clean, 0, self.guard);
         assert!(self.guard == 0 || untouched(0) && untouched(n - self.guard), "a kernel wrote outside of its result");
@@ -73,30 +78,15 @@ impl Destination {
     /// If a canary was overwritten.
     pub(crate) fn tensor(self, dtype: DType, laid: &(Dims, Dims), device: Device) -> Result<Tensor, String> {
         if self.guard == 0 {
-            return Ok(Tensor::placed(self.buffer, self.known, dtype, laid.clone()).on(device));
+            let tensor = Tensor::placed(self.buffer, self.known, dtype, laid.clone());
+            self.lender.iter().for_each(|lender| tensor.storage().lent_by(lender));
+            return Ok(tensor.on(device));
         }
         self.check();
         let n = self.known.len();
         let whole = Tensor::new(self.buffer, dtype, &[(n + 2 * self.guard) as i64]);
         let inside = whole.narrow(0, self.guard as i64, n as i64, 1).copied();
         Ok(inside.as_strided(&laid.0, &laid.1, 0).map_err(|error| error.0)?.on(device))
-    }
-}
-
-/// Fills memory with values that no kernel writes.
-fn poison(buffer: &mut Buffer) {
-    match buffer {
-        Buffer::Bool(all) => all.fill(true),
-        Buffer::Byte(all) => all.fill(POISON),
-        Buffer::Char(all) => all.fill(-1),
-        Buffer::Short(all) => all.fill(-1),
-        Buffer::Int(all) => all.fill(-1),
-        Buffer::Long(all) => all.fill(-1),
-        Buffer::Half(all) => all.fill(half::f16::from_bits(u16::MAX)),
-        Buffer::BFloat16(all) => all.fill(half::bf16::from_bits(u16::MAX)),
-        Buffer::Float(all) => all.fill(f32::from_bits(u32::MAX)),
-        Buffer::Double(all) => all.fill(f64::from_bits(u64::MAX)),
-        Buffer::ComplexFloat(_) | Buffer::ComplexDouble(_) => {}
     }
 }
 

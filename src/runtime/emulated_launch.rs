@@ -22,7 +22,7 @@ use crate::codegen::kernel_plan::Grid;
 use std::cell::Cell as Shared;
 use std::fmt::Write;
 use std::rc::Rc;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 /// The text before a unit.
 const EMULATION: &str = include_str!("emulation.c");
@@ -75,7 +75,7 @@ pub struct Emulated {
 #[derive(Debug)]
 pub(super) enum Image {
     /// The text, compiled for the processor.
-    Compiled(Rc<Loaded>),
+    Compiled(Arc<Loaded>),
     /// PTX that is interpreted.
     Ptx(Rc<PtxModule>),
 }

@@ -15,7 +15,7 @@ use crate::interpreter::{Environment, IValue, Machine};
 use crate::ir::Graph;
 use crate::tensor::{DType, Dims, Precision, Tensor};
 use crate::text::{ParseOptions, parse};
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// Rows, and the elements of each: neither is a multiple of the threads of a block.
 const SHAPE: [i64; 2] = [5, 1000];
@@ -83,7 +83,7 @@ fn emulated(planned: &Planned, functions: &[(String, String)]) -> Emulated {
     let (names, texts): (Vec<String>, Vec<String>) = functions.iter().cloned().unzip();
     let text = (CUDA.unit)(&texts);
     let path = compiler.compile(&source(&text, &names, true), &folder.0, None);
-    let library = Rc::new(path.and_then(|path| Loaded::open(&path)).unwrap_or_else(|why| panic!("{why}\n{text}")));
+    let library = Arc::new(path.and_then(|path| Loaded::open(&path)).unwrap_or_else(|why| panic!("{why}\n{text}")));
     let image = Image::Compiled(library);
     let (nests, find) = (nests(planned), |name: &str| image.entry(name));
     Emulated {

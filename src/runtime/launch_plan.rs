@@ -19,6 +19,7 @@ use crate::interpreter::IValue;
 use crate::outlining::Excerpt;
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// Picoseconds of work for which another thread is worth it. A spinning thread begins in less than
 /// half of that.
@@ -55,7 +56,7 @@ pub struct Compiled {
 #[derive(Debug)]
 pub enum Code {
     /// A compiled function, with the library that it is in.
-    Function(Function, Rc<Loaded>),
+    Function(Function, Arc<Loaded>),
     /// A nest that is executed.
     Nest(Nest),
     /// Blocks of threads, emulated.

@@ -25,6 +25,7 @@ use crate::tensor::Dims;
 use crate::text::{ParseOptions, parse};
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// A recorded unit: its name, the element type of `%x`, its section, and the shape of the operand.
 struct Case(&'static str, &'static str, &'static str, [i64; 2]);
@@ -110,7 +111,7 @@ fn compiled(planned: &Planned) -> Image {
     let compiler = toolchain::find((None, None), true, &cache, None).expect("there is a compiler");
     let folder = cache.private_folder().expect("there is a folder");
     let path = compiler.compile(&source(&text, &names, false), &folder.0, None).expect("it compiles");
-    Image::Compiled(Rc::new(Loaded::open(&path).expect("it opens")))
+    Image::Compiled(Arc::new(Loaded::open(&path).expect("it opens")))
 }
 
 /// The result of a launch of an image, its bits, and what is reported.

@@ -107,16 +107,44 @@ impl Buffer {
     /// in the middle of a line: the gradient of an LSTM cell, which reads thirteen at once, took
     /// twice as long with them. Small buffers are not aligned.
     pub(crate) fn placed(dtype: DType, elements: usize) -> (Buffer, Range<usize>) {
+        Buffer::placed_in(dtype, elements, |elements| Buffer::zeros(dtype, elements))
+    }
+
+    /// The same in memory that `make` provides for at least so many elements, whatever they are.
+    pub(crate) fn placed_in(
+        dtype: DType,
+        elements: usize,
+        make: impl FnOnce(usize) -> Buffer,
+    ) -> (Buffer, Range<usize>) {
         let size = dtype.size();
         if elements * size < WORTH_PLACING {
-            return (Buffer::zeros(dtype, elements), 0..elements);
+            return (make(elements), 0..elements);
         }
-        let buffer = Buffer::zeros(dtype, elements + PAGE / size);
+        let buffer = make(elements + PAGE / size);
         let begin = with_elements!(&buffer, elements => elements.as_ptr().addr());
         PLACED.set(PLACED.get() + 1);
         let place = (PLACED.get() * SHIFT) % PAGE;
         let first = (place + PAGE - begin % PAGE) % PAGE / size;
         (buffer, first..first + elements)
+    }
+
+    /// Fills it with values that nothing computes.
+    pub(crate) fn poison(&mut self) {
+        /// NaN in all floating-point types.
+        const POISON: u8 = 0xff;
+        match self {
+            Buffer::Bool(all) => all.fill(true),
+            Buffer::Byte(all) => all.fill(POISON),
+            Buffer::Char(all) => all.fill(-1),
+            Buffer::Short(all) => all.fill(-1),
+            Buffer::Int(all) => all.fill(-1),
+            Buffer::Long(all) => all.fill(-1),
+            Buffer::Half(all) => all.fill(f16::from_bits(u16::MAX)),
+            Buffer::BFloat16(all) => all.fill(bf16::from_bits(u16::MAX)),
+            Buffer::Float(all) => all.fill(f32::from_bits(u32::MAX)),
+            Buffer::Double(all) => all.fill(f64::from_bits(u64::MAX)),
+            Buffer::ComplexFloat(_) | Buffer::ComplexDouble(_) => {}
+        }
     }
 
     /// Whether there are no elements.

@@ -5,6 +5,7 @@ use super::buffer::Buffer;
 use std::any::Any;
 use std::fmt::Debug;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// Memory of a device with the elements that programs see of a [`super::storage::Storage`].
 pub(crate) trait Elsewhere: Debug {
@@ -12,8 +13,19 @@ pub(crate) trait Elsewhere: Debug {
     /// device keeps it.
     fn fetch(&self, into: &mut Buffer, from: usize);
 
+    /// What serves other threads that read the same elements.
+    fn for_others(&self) -> Option<Arc<dyn KeptForAll>> {
+        None
+    }
+
     /// For the device that made it.
     fn as_any(self: Rc<Self>) -> Rc<dyn Any>;
+}
+
+/// What is kept with a memory, for all threads that read its elements.
+pub(crate) trait KeptForAll: Debug + Send + Sync {
+    /// For a memory of this thread.
+    fn here(self: Arc<Self>) -> Rc<dyn Elsewhere>;
 }
 
 /// What a memory has elsewhere.

@@ -2,11 +2,13 @@
 
 use super::buffer::Buffer;
 use super::dtype::DType;
-use super::elsewhere::{DeviceCopy, Elsewhere};
+use super::elsewhere::{DeviceCopy, Elsewhere, KeptForAll};
+use super::spare_memory::SpareMemory;
 use crate::symbol::Symbol;
 use std::cell::{Cell, OnceCell, Ref, RefCell, RefMut};
 use std::ops::Range;
 use std::rc::{Rc, Weak};
+use std::sync::Arc;
 
 thread_local! {
     static BYTES: Cell<usize> = const { Cell::new(0) };
@@ -33,7 +35,7 @@ pub struct Storage(Rc<Memory>);
 
 #[derive(Debug)]
 struct Memory {
-    buffer: RefCell<Buffer>,
+    buffer: RefCell<Elements>,
     /// The range of the memory that programs see.
     known: Range<usize>,
     bytes: usize,
@@ -41,6 +43,32 @@ struct Memory {
     readings: OnceCell<Rc<Readings>>,
     /// A copy on a device.
     device_copy: RefCell<Option<DeviceCopy>>,
+    /// Where its buffer is from.
+    lender: OnceCell<Weak<SpareMemory>>,
+}
+
+/// The elements of a memory: its own, or shared with other threads, which only read them.
+#[derive(Debug)]
+enum Elements {
+    Own(Buffer),
+    Shared(Arc<Buffer>),
+}
+
+impl Elements {
+    fn get(&self) -> &Buffer {
+        match self {
+            Elements::Own(buffer) => buffer,
+            Elements::Shared(buffer) => buffer,
+        }
+    }
+
+    /// For writing: what other threads still read is copied first.
+    fn get_mut(&mut self) -> &mut Buffer {
+        match self {
+            Elements::Own(buffer) => buffer,
+            Elements::Shared(buffer) => Arc::make_mut(buffer),
+        }
+    }
 }
 
 /// One memory that is read as several element types: a buffer for each, of which the one written
@@ -52,6 +80,22 @@ struct Readings {
     latest: Cell<usize>,
     /// Its bytes when it was dropped.
     left: RefCell<Vec<u8>>,
+}
+
+/// Elements that threads share for reading.
+#[derive(Clone, Debug)]
+pub(crate) struct Given {
+    buffer: Arc<Buffer>,
+    known: Range<usize>,
+    /// What is kept with the memory and serves other threads.
+    pub(crate) kept: Option<Arc<dyn KeptForAll>>,
+}
+
+impl Given {
+    /// Whether both are the same elements.
+    pub(crate) fn is(&self, other: &Given) -> bool {
+        Arc::ptr_eq(&self.buffer, &other.buffer)
+    }
 }
 
 /// The index of a memory among several readings.
@@ -66,7 +110,17 @@ impl Drop for Memory {
         if let Some(readings) = self.readings.get()
             && place_among(readings, self) == Some(readings.latest.get())
         {
-            *readings.left.borrow_mut() = self.buffer.borrow().bytes(self.known.clone());
+            *readings.left.borrow_mut() = self.buffer.borrow().get().bytes(self.known.clone());
+        }
+        if let Some(lender) = self.lender.get().and_then(Weak::upgrade) {
+            let elements = std::mem::replace(self.buffer.get_mut(), Elements::Own(Buffer::zeros(DType::Byte, 0)));
+            match elements {
+                Elements::Own(buffer) => lender.give_back(buffer),
+                Elements::Shared(buffer) => match Arc::try_unwrap(buffer) {
+                    Ok(buffer) => lender.give_back(buffer),
+                    Err(shared) => lender.give_up(&shared),
+                },
+            }
         }
     }
 }
@@ -80,16 +134,48 @@ impl Storage {
 
     /// Main memory of which programs see only a range: the padding around it aligns that range.
     pub(crate) fn placed(buffer: Buffer, known: Range<usize>) -> Storage {
-        let bytes = buffer.len() * buffer.element_size();
+        Storage::with(Elements::Own(buffer), known)
+    }
+
+    fn with(elements: Elements, known: Range<usize>) -> Storage {
+        let bytes = elements.get().len() * elements.get().element_size();
         BYTES.set(BYTES.get().saturating_add(bytes));
         PEAK.set(PEAK.get().max(BYTES.get()));
         Storage(Rc::new(Memory {
-            buffer: RefCell::new(buffer),
+            buffer: RefCell::new(elements),
             known,
             bytes,
             readings: OnceCell::new(),
             device_copy: RefCell::default(),
+            lender: OnceCell::new(),
         }))
+    }
+
+    /// Gives the buffer back when the memory is dropped.
+    pub(crate) fn lent_by(&self, lender: &Rc<SpareMemory>) {
+        let _ = self.0.lender.set(Rc::downgrade(lender));
+    }
+
+    /// The elements for other threads, which do not see what this thread writes from now on. None
+    /// for memory that is read as several types.
+    pub(crate) fn given(&self) -> Option<Given> {
+        self.fetch();
+        if self.0.readings.get().is_some() {
+            return None;
+        }
+        let mut elements = self.0.buffer.try_borrow_mut().ok()?;
+        if let Elements::Own(buffer) = &mut *elements {
+            let buffer = std::mem::replace(buffer, Buffer::zeros(DType::Byte, 0));
+            *elements = Elements::Shared(Arc::new(buffer));
+        }
+        let Elements::Shared(buffer) = &*elements else { return None };
+        let kept = self.0.device_copy.borrow().as_ref().and_then(|copy| copy.memory.for_others());
+        Some(Given { buffer: buffer.clone(), known: self.known(), kept })
+    }
+
+    /// Memory with elements that another thread has, too.
+    pub(crate) fn of_given(given: &Given) -> Storage {
+        Storage::with(Elements::Shared(given.buffer.clone()), given.known.clone())
     }
 
     /// The elements that programs see: their indices start at the first of these.
@@ -102,7 +188,7 @@ impl Storage {
     pub fn read(&self) -> Ref<'_, Buffer> {
         self.fetch();
         self.refresh();
-        self.0.buffer.borrow()
+        Ref::map(self.0.buffer.borrow(), Elements::get)
     }
 
     /// The elements, writable.
@@ -113,7 +199,7 @@ impl Storage {
         if let Some(readings) = self.0.readings.get() {
             readings.latest.set(place_among(readings, Rc::as_ptr(&self.0)).unwrap_or(usize::MAX));
         }
-        self.0.buffer.borrow_mut()
+        RefMut::map(self.0.buffer.borrow_mut(), Elements::get_mut)
     }
 
     /// The same memory as elements of another type: a write to one is visible through the other.
@@ -135,7 +221,7 @@ impl Storage {
 
     /// The type of its elements.
     pub fn dtype(&self) -> DType {
-        self.0.buffer.borrow().dtype()
+        self.0.buffer.borrow().get().dtype()
     }
 
     /// Its copy on a device.
@@ -157,7 +243,7 @@ impl Storage {
         if let Some(device_copy) = device_copy.as_mut().filter(|device_copy| device_copy.is_newer)
             && let Ok(mut buffer) = self.0.buffer.try_borrow_mut()
         {
-            device_copy.memory.fetch(&mut buffer, self.0.known.start);
+            device_copy.memory.fetch(buffer.get_mut(), self.0.known.start);
             device_copy.is_newer = false;
         }
     }
@@ -172,12 +258,12 @@ impl Storage {
         }
         let memory = readings.all.borrow().get(latest).and_then(Weak::upgrade);
         let bytes = match memory {
-            Some(memory) => memory.buffer.borrow().bytes(memory.known.clone()),
+            Some(memory) => memory.buffer.borrow().get().bytes(memory.known.clone()),
             None => readings.left.borrow().clone(),
         };
         // A buffer with readers is already up to date.
         if let Ok(mut buffer) = self.0.buffer.try_borrow_mut() {
-            buffer.set_bytes(self.0.known.start, &bytes);
+            buffer.get_mut().set_bytes(self.0.known.start, &bytes);
         }
     }
 

@@ -83,6 +83,37 @@ pub struct Tensor {
     became: Rc<OnceCell<Tensor>>,
 }
 
+/// A tensor for another thread, without its memory.
+#[derive(Clone, Debug)]
+pub(crate) struct Carried {
+    dtype: DType,
+    offset: usize,
+    shape: Dims,
+    strides: Dims,
+    device: Device,
+    requires_grad: bool,
+    is_number: bool,
+    quantizer: Option<Quantizer>,
+}
+
+impl Carried {
+    /// The tensor over its memory.
+    pub(crate) fn over(&self, storage: Storage) -> Tensor {
+        Tensor {
+            storage,
+            dtype: self.dtype,
+            offset: self.offset,
+            shape: self.shape.clone(),
+            strides: self.strides.clone(),
+            device: self.device,
+            requires_grad: Cell::new(self.requires_grad),
+            is_number: self.is_number,
+            quantizer: self.quantizer.clone().map(Rc::new),
+            became: Rc::default(),
+        }
+    }
+}
+
 /// The maximal number of in-place changes of a tensor's shape: every access follows all of them.
 const MOST_CHANGES: usize = 1000;
 
@@ -177,6 +208,21 @@ impl Tensor {
     pub fn over(&self, storage: Storage) -> Tensor {
         debug_assert_eq!(storage.read().len(), self.storage().read().len());
         Tensor { storage, became: Rc::default(), ..self.now().clone() }
+    }
+
+    /// The tensor for another thread.
+    pub(crate) fn carried(&self) -> Carried {
+        let Tensor { dtype, offset, shape, strides, device, requires_grad, quantizer, .. } = self.now();
+        Carried {
+            dtype: *dtype,
+            offset: *offset,
+            shape: shape.clone(),
+            strides: strides.clone(),
+            device: *device,
+            requires_grad: requires_grad.get(),
+            is_number: self.is_number,
+            quantizer: quantizer.as_deref().cloned(),
+        }
     }
 
     /// The current tensor, after changes in place.

@@ -1,7 +1,7 @@
 //! Structural operators: tuples, lists, attributes, type checks, printing, raising.
 
 use crate::interpreter::call::{Answer, Call, Outs, Row, one, several};
-use crate::interpreter::ivalue::{IValue, Object};
+use crate::interpreter::ivalue::{Future, IValue, Object};
 use crate::interpreter::literal_values;
 use crate::interpreter::shown_values::to_str;
 use crate::interpreter::stop::{Exception, Reason, Stop};
@@ -46,7 +46,7 @@ pub(crate) const ROWS: &[Row] = &[
     ("aten::warn", warn),
     ("prim::RaiseException", raise),
     ("aten::wait", wait),
-    ("prim::awaitable_nowait", |call| one(IValue::Future(Rc::new(Ok(call.arg(0)?.clone()))))),
+    ("prim::awaitable_nowait", |call| one(IValue::Future(Rc::new(Future::known(Ok(call.arg(0)?.clone())))))),
     ("prim::awaitable_wait", wait),
     ("prim::EnumName", enum_name),
     ("prim::EnumValue", enum_value),
@@ -275,7 +275,11 @@ fn raise(call: &Call<'_>) -> Answer {
 
 fn wait(call: &Call<'_>) -> Answer {
     match call.arg(0)? {
-        IValue::Future(value) => one((**value).clone().map_err(|stop| stop.waited_for(call.graph, call.node))?),
+        IValue::Future(value) => match value.result() {
+            Ok(value) => one(value.clone()),
+            Err(stop) if stop.exception().is_none() => Err(stop.clone()),
+            Err(stop) => Err(stop.clone().waited_for(call.graph, call.node)),
+        },
         other => Err(Stop::unsupported(format!("waiting for a {}", other.kind_name()))),
     }
 }

@@ -148,7 +148,7 @@ impl CpuBackend {
     }
 
     /// The number of threads that products and convolutions may use.
-    fn most_threads(&self) -> usize {
+    pub(super) fn most_threads(&self) -> usize {
         self.settings.always_threads.or(self.settings.threads).unwrap_or_else(processors)
     }
 

@@ -26,6 +26,7 @@ use jitopt_passes::REGISTRY;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A graph under test, and samples to run it on.
@@ -275,7 +276,7 @@ impl Trial {
         let policy = policy(args)?;
         let mut settings = settings(args, workspace)?;
         with_whole_names(&mut settings, &graph);
-        settings.content_names = Rc::new(ContentNames::of(&graph, &settings.callees));
+        settings.content_names = Arc::new(ContentNames::of(&graph, &settings.callees));
         let env = settings.environment(Precision::Typed, &mut Copier::default());
         settings.bindings = bindings(&run, &graph, &env, contents, workspace)?;
         let mut trial = Trial { as_read: graph.clone(), graph, settings, samples: Vec::new(), policy };

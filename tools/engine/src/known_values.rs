@@ -21,7 +21,7 @@ use jitopt_core::tensor::{Precision, Tensor};
 use jitopt_core::types::{Dim, Strides, TensorType, Type, TypeKind};
 use jitopt_judge::sharing::copies;
 use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// Writes what is known into the graph: contents by name, and for each param the inputs that it
 /// receives in different runs.
@@ -115,7 +115,7 @@ pub(crate) fn compute_once(graph: &mut Graph, env: &mut Environment, inputs: &[I
         env.bindings.borrow_mut().insert(graph.name(new), content);
     }
     fixed.erase_unread(graph);
-    env.content_names = Rc::new((*env.content_names).clone().and_of(graph, &env.callees));
+    env.content_names = Arc::new((*env.content_names).clone().and_of(graph, &env.callees));
     Ok(())
 }
 

@@ -6,7 +6,7 @@
 
 use crate::error::{Error, refuse};
 use jitopt_core::interpreter::content_names::sections;
-use jitopt_core::interpreter::{Backend, Environment, IValue, Outs};
+use jitopt_core::interpreter::{Backend, Environment, Future, IValue, Outs};
 use jitopt_core::ir::{Graph, Node, Value};
 use jitopt_core::log::did_you_mean;
 use std::collections::BTreeSet;
@@ -102,5 +102,10 @@ impl Backend for Except<'_> {
     ) -> Option<Outs> {
         let watched = self.sections.contains(&section.id().number());
         if watched { None } else { self.backend.section(graph, node, section, operands, env) }
+    }
+
+    fn fork(&self, graph: &Graph, node: Node, body: &Graph, operands: &[IValue], env: &Environment) -> Option<Future> {
+        let is_observed = !self.sections.is_empty();
+        if is_observed { None } else { self.backend.fork(graph, node, body, operands, env) }
     }
 }

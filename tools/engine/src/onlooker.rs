@@ -144,6 +144,11 @@ impl Watch for Onlooker<'_, '_> {
         Ok(())
     }
 
+    fn looks_into_forks(&self) -> bool {
+        let names_values = !self.replayed.is_empty() || !self.expected.is_empty();
+        names_values || self.steps || self.assert_finite || self.times.is_some()
+    }
+
     fn delivered(&mut self, graph: &Graph, node: Node, outputs: &mut Outs) -> Result<(), Stop> {
         if !self.replayed.is_empty() || !self.expected.is_empty() {
             self.meet(graph, graph.outputs(node), outputs);

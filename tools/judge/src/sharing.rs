@@ -1,7 +1,7 @@
 //! Copies of values that preserve their aliasing.
 
-use jitopt_core::interpreter::IValue;
 use jitopt_core::interpreter::ivalue::{EnumMember, Key, Object};
+use jitopt_core::interpreter::{Future, IValue};
 use jitopt_core::tensor::storage::Storage;
 use jitopt_core::tensor::{Precision, Tensor};
 use rustc_hash::FxHashMap;
@@ -31,8 +31,8 @@ impl Copier {
             IValue::Object(object) => Rc::as_ptr(object).addr(),
             IValue::Tuple(values) => return IValue::Tuple(values.iter().map(|value| self.copy(value)).collect()),
             IValue::Future(value) => {
-                let copy = value.as_ref().as_ref().map(|value| self.copy(value));
-                return IValue::Future(Rc::new(copy.map_err(Clone::clone)));
+                let copy = value.result().as_ref().map(|value| self.copy(value));
+                return IValue::Future(Rc::new(Future::known(copy.map_err(Clone::clone))));
             }
             IValue::Enum(member) => return self.member(member),
             other => return other.clone(),

@@ -9,6 +9,7 @@ use jitopt_core::ir::Graph;
 use jitopt_core::tensor::Precision;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Settings shared by all runs of a comparison.
@@ -28,7 +29,7 @@ pub struct Settings {
     pub other_bindings: Option<Rc<BTreeMap<String, IValue>>>,
     /// Names of the contents of the reference graph, wherever passes moved them; computed if not
     /// set.
-    pub content_names: Rc<ContentNames>,
+    pub content_names: Arc<ContentNames>,
     /// Generates unbound contents.
     pub invent: Option<Invent>,
     /// Seed of generated contents.
@@ -54,11 +55,11 @@ impl Settings {
 
     /// The names of a graph's contents: those of the graph that it was derived from; unrelated
     /// graphs must use the same names.
-    pub fn names_of(&self, graph: &Graph) -> Rc<ContentNames> {
+    pub fn names_of(&self, graph: &Graph) -> Arc<ContentNames> {
         let known = !self.content_names.is_empty() && !self.by_origin;
         match known || (self.bindings.is_empty() && self.invent.is_none()) {
             true => self.content_names.clone(),
-            false => Rc::new((*self.content_names).clone().and_of(graph, &self.callees)),
+            false => Arc::new((*self.content_names).clone().and_of(graph, &self.callees)),
         }
     }
 

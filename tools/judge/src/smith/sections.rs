@@ -2,7 +2,7 @@
 
 use super::{Known, O, Smith, returned};
 use jitopt_core::interpreter::ivalue::Object;
-use jitopt_core::interpreter::{IValue, Machine};
+use jitopt_core::interpreter::{Future, IValue, Machine};
 use jitopt_core::ir::{Attribute, Graph, Node, Value};
 use jitopt_core::symbol::{Symbol, aten, attr, prim};
 use jitopt_core::types::{Simple, Type, TypeKind};
@@ -71,7 +71,7 @@ impl Smith {
         let node = self.graph.create_op(prim::FORK, &operands, future);
         self.graph.set_attribute(node, attr::SUBGRAPH, Attribute::Graph(Box::new(body)));
         self.graph.append(self.block, node);
-        let value = IValue::Future(Rc::new(Ok(results.remove(0))));
+        let value = IValue::Future(Rc::new(Future::known(Ok(results.remove(0)))));
         self.known.push((self.graph.output(node, 0), value));
         if self.chance(3) {
             self.wait();
@@ -87,7 +87,7 @@ impl Smith {
     /// Waits for a future.
     pub(super) fn wait(&mut self) {
         let Some((future, IValue::Future(value))) = self.earlier_future() else { return };
-        let Ok(value) = value.as_ref().clone() else { return };
+        let Ok(value) = value.result().clone() else { return };
         let node = self.graph.create_op(aten::WAIT, &[future], Type::tensor());
         self.graph.append(self.block, node);
         self.known.push((self.graph.output(node, 0), value));

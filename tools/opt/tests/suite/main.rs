@@ -29,6 +29,7 @@ mod plan_search;
 mod programs;
 mod ptx_groups;
 mod random_deoptimisation;
+mod random_forks;
 mod random_graphs;
 mod random_groups;
 mod random_pools;

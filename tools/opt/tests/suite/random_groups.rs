@@ -771,20 +771,7 @@ pub(crate) fn check(seed: u64, graph: &Graph, group: &Group, backend: &Rc<CpuBac
     let loosened = beyond_budget.filter(|_| !matches!(verdict, Verdict::Differs(_)));
     let again = || judge(graph, graph, &settings, &group.inputs, policy);
     let once = matches!(verdict, Verdict::Differs(_)) && (0..AGAIN).any(|_| matches!(again(), Verdict::Same));
-    let after = backend.counts();
-    let counts = Counts {
-        launched: after.launched - before.launched,
-        products: after.products - before.products,
-        convolutions: after.convolutions - before.convolutions,
-        attentions: after.attentions - before.attentions,
-        epilogues: after.epilogues - before.epilogues,
-        fallen_back: after.fallen_back - before.fallen_back,
-        divided: after.divided - before.divided,
-        compiled: after.compiled - before.compiled,
-        cached: after.cached - before.cached,
-        units: after.units - before.units,
-        planned: after.planned - before.planned,
-    };
+    let counts = backend.counts().since(&before);
     let reasons = backend.remarks()[said..].to_vec();
     let wrong = match verdict {
         Verdict::Differs(lines) => Some(lines.join("\n")),
