@@ -102,6 +102,7 @@ impl Printer<'_> {
             | Axis::Rounds { .. }
             | Axis::Batches(_)
             | Axis::Spans(_)
+            | Axis::Groups(_)
             | Axis::Lanes(_) => self.open("#error threads {"),
             Axis::Pieces => self.pieces(),
             Axis::Blocks { size, first } => self.blocks(size, first),

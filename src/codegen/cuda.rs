@@ -135,6 +135,10 @@ impl Printer<'_> {
                 format!("for (i32 round = batch * {count}; round < batch * {count} + {count}; round++) {{")
             }
             (Axis::Rounds { count, .. }, _) => format!("for (i32 round = 0; round < {count}; round++) {{"),
+            (Axis::Groups(rounds), _) => {
+                let step = rounds * threads * lanes;
+                format!("for (jo_index first = JO_BLOCK * {step}; first < launch.rows; first += JO_BLOCKS * {step}) {{")
+            }
             (Axis::Spans(rounds), _) => {
                 let begin = if self.nest.split == Some(Split::Parts) { "begin" } else { "0" };
                 let step = rounds * self.team().0 * lanes;
@@ -178,9 +182,13 @@ impl Printer<'_> {
         }
         if let Axis::Rounds { of, .. } = all.axis {
             let (threads, own) = self.team();
-            let begin = if of == Whole::Span { "span + " } else { "" };
-            let element = self.several(&format!("round * {threads} + {own}"));
-            self.line(&format!("const jo_index element = {begin}{element};"));
+            let (name, begin) = match of {
+                Whole::Row | Whole::Batch => ("element", ""),
+                Whole::Span => ("element", "span + "),
+                Whole::Group => ("row", "first + "),
+            };
+            let own = self.several(&format!("round * {threads} + {own}"));
+            self.line(&format!("const jo_index {name} = {begin}{own};"));
         }
         self.stmts(&all.body);
         self.close();
@@ -404,6 +412,8 @@ impl Spelling for Printer<'_> {
             Known::Element => "(i64)element",
             Known::First => "element",
             Known::End => self.end(),
+            Known::Row => "row",
+            Known::Rows => "launch.rows",
             Known::Distance => "distance",
             _ => "#error a number",
         }

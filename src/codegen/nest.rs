@@ -147,6 +147,8 @@ pub enum Axis {
     Batches(usize),
     /// The spans of a row, of so many rounds each.
     Spans(usize),
+    /// The points that a block takes at once, in so many rounds.
+    Groups(usize),
     /// The elements, so many, that a thread takes at once.
     Lanes(usize),
 }
@@ -160,6 +162,8 @@ pub enum Whole {
     Batch,
     /// A span of a row of any length.
     Span,
+    /// The points that a block takes at once.
+    Group,
 }
 
 /// A variable that the iterations of a loop combine: OpenMP's name for how, and whether each
@@ -254,6 +258,10 @@ pub enum Known {
     Element,
     /// The elements of a row, as a position.
     End,
+    /// The position of a row, and the number of rows.
+    Row,
+    /// See [`Known::Row`].
+    Rows,
     /// The distance between two threads.
     Distance,
 }
@@ -602,6 +610,7 @@ impl Axis {
             Axis::Rounds { .. } => "rounds",
             Axis::Batches(_) => "batches",
             Axis::Spans(_) => "spans",
+            Axis::Groups(_) => "groups of points",
             Axis::Lanes(_) => "lanes",
         }
     }

@@ -54,7 +54,8 @@ impl<T: Copy> Functions<T> {
         };
         match self.wide.iter().find(fits) {
             Some(&(wide, function)) => {
-                let rows = if grid.rows == RowsBy::Block { wide.rows } else { wide.threads * wide.lanes };
+                let points = wide.threads * wide.lanes * wide.groups;
+                let rows = if grid.rows == RowsBy::Block { wide.rows } else { points };
                 Chosen { function, grid: Grid { threads: wide.threads, ..grid }, lanes: wide.lanes, rows }
             }
             None => Chosen { function: self.own, grid, lanes: 1, rows: rows_of_block(grid) },

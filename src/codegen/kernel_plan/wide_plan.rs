@@ -8,7 +8,7 @@
 //!                                       of 4 x 32 x 4 at most, a warp each, kept in registers
 //!                                       of 8 x 32 x 4 at most, a warp each, kept in registers
 //!                                       of 8 x 128 x 4 at most, kept in registers
-//!                                       of 8 x 512 x 4 at most, kept in registers
+//!                                       of 16 x 256 x 4 at most, kept in registers
 //!                                       of any length
 //! ```
 //!
@@ -16,9 +16,9 @@
 //! launch takes the first function that fits its sizes; see [`Wide::fits`]. So which elements a
 //! thread combines follows from sizes, strides and offsets alone, and so do the digits of results.
 //!
-//! Threads read several groups of elements before they use the first: a device has a hundred
-//! threads or so for each load that it has to wait for, and needs 40 KiB on their way to a
-//! multiprocessor to be bound by its memory, not by how long that takes to answer.
+//! Threads read several groups of elements before they use the first. An H200 takes about a
+//! microsecond to answer a load, and 36 bytes a nanosecond for each multiprocessor: with less than
+//! 40 KiB on their way to one, it waits.
 
 use super::Grid;
 use super::grid_plan::{RowsBy, SHARED, shared};
@@ -52,7 +52,7 @@ pub const MOST_KEPT: usize = 96;
 const ANY_LENGTH: usize = 512;
 
 /// A row of the table above: the threads of a row, the rows of a block, the elements of a thread,
-/// and the blocks of a multiprocessor.
+/// of at most four bytes, and the blocks of a multiprocessor.
 struct Kept {
     threads: usize,
     rows: usize,
@@ -69,6 +69,8 @@ pub struct Wide {
     pub rows: usize,
     /// The elements that a thread takes at once, a power of two.
     pub lanes: usize,
+    /// Of points, how often a thread does so before it uses the first.
+    pub groups: usize,
     /// The rounds in which a row is taken that is kept in registers; none where rows have any
     /// length.
     pub rounds: Option<usize>,
@@ -81,7 +83,7 @@ pub struct Wide {
 impl Wide {
     /// Where nothing is kept.
     pub(crate) fn plain(threads: usize, lanes: usize) -> Wide {
-        Wide { threads, rows: 1, lanes, rounds: None, ahead: 0, blocks: 0 }
+        Wide { threads, rows: 1, lanes, groups: 1, rounds: None, ahead: 0, blocks: 0 }
     }
 
     /// The same with so many rounds at most: where a row has a block, with more threads.
@@ -110,8 +112,10 @@ pub(crate) fn wide_functions(kernel: &Kernel, traversal: &Traversal, grid: Grid)
     }
     let lanes = lanes(kernel, traversal);
     match (grid.rows, traversal.direction) {
-        (RowsBy::Thread, Direction::Points) => vec![Wide::plain(grid.threads, lanes)],
-        (RowsBy::Block, Direction::Inner | Direction::Split) => of_rows(kernel, lanes),
+        (RowsBy::Thread, Direction::Points) => {
+            vec![Wide { groups: groups(kernel, traversal, lanes), ..Wide::plain(grid.threads, lanes) }]
+        }
+        (RowsBy::Block, Direction::Inner | Direction::Split) => of_rows(kernel, traversal, lanes),
         _ => Vec::new(),
     }
 }
@@ -123,13 +127,24 @@ fn lanes(kernel: &Kernel, traversal: &Traversal) -> usize {
     (WIDEST / narrowest.max(1)).clamp(2, MOST_LANES)
 }
 
-fn of_rows(kernel: &Kernel, lanes: usize) -> Vec<Wide> {
+/// How many groups of points a thread reads before it uses the first: two, if they take at most
+/// four accesses.
+fn groups(kernel: &Kernel, traversal: &Traversal, lanes: usize) -> usize {
+    let moving = (0..kernel.loads.len()).filter(|&at| traversal.inner[at] == Inner::Unit);
+    let bytes: usize = moving.map(|at| kernel.dtype_of(at).size() * lanes).sum();
+    (4 * WIDEST / bytes.max(WIDEST)).clamp(1, 2)
+}
+
+fn of_rows(kernel: &Kernel, traversal: &Traversal, lanes: usize) -> Vec<Wide> {
     // Partial sums have a copy for each block, in which the warps of several rows would meet.
     let are_alone = !kernel.column_reductions.is_empty();
+    let moving = (0..kernel.accesses()).filter(|&at| traversal.inner[at] == Inner::Unit);
+    // Those of an element of eight bytes.
+    let registers = moving.map(|at| kernel.dtype_of(at).size().div_ceil(4)).max().unwrap_or(1);
     let kept = KEPT.iter().map(|kept| {
         let rows = if are_alone { 1 } else { kept.rows };
-        let rounds = Some(kept.elements / lanes);
-        Wide { threads: kept.threads * rows, rows, lanes, rounds, ahead: AHEAD, blocks: kept.blocks }
+        let rounds = Some(kept.elements / (lanes * registers));
+        Wide { threads: kept.threads * rows, rows, lanes, groups: 1, rounds, ahead: AHEAD, blocks: kept.blocks }
     });
     let fits = |wide: &Wide| wide.rounds != Some(0) && shared(kernel, wide.threads) <= SHARED;
     let any_length = Wide { ahead: AHEAD * 3 / 4, blocks: 2, ..Wide::plain(ANY_LENGTH, lanes) };

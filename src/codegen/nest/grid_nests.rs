@@ -48,6 +48,9 @@ impl Builder<'_> {
         if self.has_points() {
             self.nest.accesses.iter_mut().for_each(|access| access.is_of_row = true);
         }
+        if let Some(wide) = self.wide.filter(|wide| wide.groups > 1) {
+            return self.groups_of_points(wide);
+        }
         let mut body = self.begin_row();
         for phase in 0..self.loops.phases {
             self.row_of_phase(phase, grid, true, &mut body);

@@ -130,7 +130,7 @@ impl Verifier<'_> {
     fn enter(&mut self, all: &For) -> Result<(), String> {
         let outside = self.loops.is_empty();
         let is_right = match (all.axis, all.bind) {
-            (Axis::Rows, Bind::Grid | Bind::Block) => outside,
+            (Axis::Rows, Bind::Grid | Bind::Block) | (Axis::Groups(_), Bind::Grid) => outside,
             (Axis::Rows, Bind::Warp) => outside && self.has_whole_warps(),
             (Axis::Elements, Bind::Thread) => self.is_in(Axis::Rows, Bind::Block),
             (Axis::Elements, Bind::Serial) => self.is_in(Axis::Rows, Bind::Grid),
@@ -142,7 +142,9 @@ impl Verifier<'_> {
             (Axis::Shares, Bind::Serial) => self.is_in(Axis::Rows, Bind::Grid) && self.nest.split == Some(Split::Merge),
             (Axis::Batches(_), Bind::Unroll) => self.has_team(),
             (Axis::Spans(rounds), Bind::Serial) => rounds > 0 && self.has_team(),
-            (Axis::Rounds { count, of }, Bind::Unroll) => self.has_team() && self.has_whole(count, of),
+            (Axis::Rounds { count, of }, Bind::Unroll) => {
+                (self.has_team() || of == Whole::Group) && self.has_whole(count, of)
+            }
             (Axis::Lanes(n), Bind::Unroll) => {
                 n == self.nest.lanes && (self.is_in(Axis::Rows, Bind::Grid) || self.has_element())
             }
@@ -199,6 +201,16 @@ impl Verifier<'_> {
         self.nest.threads.is_some_and(|threads| threads.is_multiple_of(WARP))
     }
 
+    /// Whether a thread takes several points.
+    fn has_group(&self) -> bool {
+        self.loops.first().is_some_and(|outer| matches!(outer.0, Axis::Groups(_)))
+    }
+
+    /// Whether a thread has a row alone.
+    fn is_alone(&self) -> bool {
+        self.is_in(Axis::Rows, Bind::Grid) || self.has_group() && self.has_round()
+    }
+
     /// Whether several threads compute a row together.
     fn has_team(&self) -> bool {
         self.is_in(Axis::Rows, Bind::Block) || self.is_in(Axis::Rows, Bind::Warp)
@@ -217,6 +229,7 @@ impl Verifier<'_> {
             Whole::Row => matches!(around, Some(Axis::Rows)),
             Whole::Batch => matches!(around, Some(Axis::Batches(_))),
             Whole::Span => around == Some(Axis::Spans(count)),
+            Whole::Group => around == Some(Axis::Groups(count)),
         }
     }
 
@@ -231,7 +244,8 @@ impl Verifier<'_> {
 
     fn locate(&mut self, accesses: &[usize], at: Axis) -> Result<(), String> {
         let is_chunk = at == Axis::Elements && (self.has_chunk() || self.has_round());
-        let is_there = is_chunk || self.loops.iter().any(|around| around.0 == at);
+        let is_group = at == Axis::Rows && self.has_group() && self.has_round();
+        let is_there = is_chunk || is_group || self.loops.iter().any(|around| around.0 == at);
         let known = if at == Axis::Elements { &mut self.known.at_element } else { &mut self.known.at_row };
         known.extend(accesses);
         let is_placed = at != Axis::Elements || accesses.iter().all(|access| self.known.at_row.contains(access));
@@ -289,7 +303,7 @@ impl Verifier<'_> {
     fn reserves(&mut self, at: usize) -> Result<(), String> {
         self.known.read_ahead.remove(&at);
         self.known.reserved.insert(at);
-        match self.nest.accesses[at].ahead > 0 && self.has_team() && self.rounds().is_none() {
+        match self.nest.accesses[at].ahead > 0 && (self.has_team() || self.has_group()) && self.rounds().is_none() {
             true => Ok(()),
             false => {
                 self.refuse(&format!("there are no rounds of {} that are read ahead", self.nest.accesses[at].name))
@@ -364,7 +378,7 @@ impl Verifier<'_> {
         if self.nest.accesses[at].is_wide && self.has_lane() {
             self.known.ready.insert(at);
         }
-        let (access, by_threads) = (&self.nest.accesses[at], self.is_in(Axis::Rows, Bind::Grid));
+        let (access, by_threads) = (&self.nest.accesses[at], self.is_alone());
         let by_one = match access.is_of_row {
             true => by_threads || self.is_first(),
             false => by_threads || self.has_element(),
@@ -388,7 +402,7 @@ impl Verifier<'_> {
     /// `runtime/partial_sums.rs`, where the threads of a block share out the elements of a row.
     fn adds(&self, at: usize) -> Result<(), String> {
         let access = &self.nest.accesses[at];
-        let by_threads = self.is_in(Axis::Rows, Bind::Grid) || self.has_element();
+        let by_threads = self.is_alone() || self.has_element();
         match () {
             () if !access.is_added_to => self.refuse(&format!("{} is added to, no sum", access.name)),
             () if !self.is_located(at) => self.refuse(&format!("{} is added to, not located", access.name)),

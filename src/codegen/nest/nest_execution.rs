@@ -259,6 +259,7 @@ impl Machine<'_> {
             | Axis::Rounds { .. }
             | Axis::Batches(_)
             | Axis::Spans(_)
+            | Axis::Groups(_)
             | Axis::Lanes(_) => Err(THREADS.to_owned()),
         }
     }
@@ -641,7 +642,7 @@ impl Machine<'_> {
             Known::First => at.from,
             Known::Line => at.line + at.u,
             Known::Point => at.i,
-            Known::Thread | Known::Lane | Known::Element | Known::End | Known::Distance => 0,
+            Known::Thread | Known::Lane | Known::Element | Known::End | Known::Row | Known::Rows | Known::Distance => 0,
         })
     }
 

@@ -90,6 +90,8 @@ fn over(axis: Axis) -> String {
         Axis::Rounds { count, of: Whole::Row } => format!("for each of {count} rounds"),
         Axis::Rounds { count, of: Whole::Batch } => format!("for each of {count} rounds of the batch"),
         Axis::Rounds { count, of: Whole::Span } => format!("for each of {count} rounds of the span"),
+        Axis::Rounds { count, of: Whole::Group } => format!("for each of {count} rounds of points"),
+        Axis::Groups(rounds) => format!("for each group of {rounds} rounds of points, for each block"),
         Axis::Spans(rounds) => format!("for each span of {rounds} rounds of the row"),
         Axis::Batches(batches) => format!("for each of {batches} batches of rounds"),
         Axis::Lanes(lanes) => format!("for each of {lanes} elements"),
@@ -339,6 +341,8 @@ impl Known {
             Known::Lane => "lane",
             Known::Element => "element",
             Known::End => "end",
+            Known::Row => "row",
+            Known::Rows => "rows",
             Known::Distance => "distance",
         }
     }

@@ -33,7 +33,8 @@
 //!       deliver 4 elements of out0
 //! ```
 //!
-//! A value is computed in the first phase that needs it, and once.
+//! A value is computed in the first phase that needs it, and once. Rows of any length are read in
+//! spans of some rounds, and computed again in each phase; points in groups of some rounds.
 
 use super::build::{Builder, known, term};
 use super::state_rules::IS_IN_ROW;
@@ -107,13 +108,13 @@ impl Builder<'_> {
         phases
     }
 
-    /// The values that a thread keeps from one phase to the next, at most.
+    /// The registers for an element that a thread keeps from one phase to the next, at most.
     pub(super) fn kept_at_once(&self) -> usize {
         let phases = self.of_phases();
         let between = |number: usize| {
             let later: BTreeSet<&usize> = phases[number..].iter().flat_map(|phase| &phase.read).collect();
             let made: BTreeSet<&usize> = phases[..number].iter().flat_map(|phase| &phase.made).collect();
-            later.intersection(&made).count()
+            later.intersection(&made).map(|&&value| self.dtype_of(value).size().div_ceil(4)).sum()
         };
         (1..phases.len()).map(between).max().unwrap_or(0)
     }
@@ -204,6 +205,25 @@ impl Builder<'_> {
         body.extend(self.wide_group(&phase, aims));
     }
 
+    /// The points of a thread, of which it reads several groups ahead.
+    pub(super) fn groups_of_points(&mut self, wide: Wide) {
+        let mut body = Vec::new();
+        self.begin_wide(wide, &mut body);
+        let (phase, aims) = (self.of_phase(0, &BTreeSet::new()), self.loops.aims(0));
+        let fetched = self.fetched(&phase);
+        let (count, of) = (wide.groups, Whole::Group);
+        fetched.iter().for_each(|&at| self.nest.accesses[at].ahead = count);
+        body.extend(fetched.iter().map(|&at| Stmt::Reserve(at)));
+        let others = (0..self.kernel.accesses()).filter(|at| !fetched.contains(at)).collect();
+        let mut group = vec![Stmt::Locate { accesses: others, at: Axis::Rows }];
+        group.extend(self.wide_group(&phase, &aims));
+        let located = Stmt::Locate { accesses: fetched.clone(), at: Axis::Rows };
+        let read = std::iter::once(located).chain(fetched.into_iter().map(Stmt::Fetch));
+        body.push(in_rounds((count, of), read.collect()));
+        body.push(in_rounds((count, of), group));
+        self.nest.body.push(For::over(Axis::Groups(count), Bind::Grid, body));
+    }
+
     /// What a thread does with the elements that it takes at once.
     fn wide_group(&mut self, phase: &OfPhase, aims: &[Aim]) -> Vec<Stmt> {
         let moving = |at: &usize| !self.nest.accesses[*at].is_of_row && self.nest.accesses[*at].ahead == 0;
@@ -254,6 +274,7 @@ impl Builder<'_> {
 
 /// What threads do in some rounds, if they have elements.
 fn in_rounds((count, of): (usize, Whole), body: Vec<Stmt>) -> Stmt {
-    let when = term(IS_IN_ROW, [('j', known(Known::First)), ('c', known(Known::End))]);
+    let (at, end) = if of == Whole::Group { (Known::Row, Known::Rows) } else { (Known::First, Known::End) };
+    let when = term(IS_IN_ROW, [('j', known(at)), ('c', known(end))]);
     For::over(Axis::Rounds { count, of }, Bind::Unroll, vec![Stmt::If { when, body }])
 }
