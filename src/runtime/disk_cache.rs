@@ -127,14 +127,14 @@ impl DiskCache {
     }
 
     /// The stored answer to a question.
-    pub(crate) fn verdict(&self, question: &str) -> Option<String> {
+    pub fn verdict(&self, question: &str) -> Option<String> {
         let path = self.verdict_place(question)?;
         let text = fs::read_to_string(&path).ok().filter(|_| is_ours(&path))?;
         text.strip_prefix(question)?.strip_prefix("\n--\n").map(str::to_owned)
     }
 
     /// Stores an answer.
-    pub(crate) fn remember_verdict(&self, question: &str, answer: &str) {
+    pub fn remember_verdict(&self, question: &str, answer: &str) {
         if let (Some(place), Ok(beside)) = (self.verdict_place(question), self.private_folder()) {
             // A failure only means that it is determined again.
             let _ = self.put(&beside.0, format!("{question}\n--\n{answer}").as_bytes(), &place);

@@ -104,6 +104,11 @@ pub struct CodeFile {
 pub fn open(source: Box<dyn ByteSource>) -> Result<Archive> {
     let records = Records::of(Container::open(source)?)?;
     records.check_byte_order()?;
+    read(records)
+}
+
+/// Reads the records of an archive.
+pub(crate) fn read(records: Records) -> Result<Archive> {
     if records.has("archive_format") || records.names().any(|name| name.starts_with("models/")) {
         return exported(records, Kind::Exported);
     }
@@ -182,7 +187,7 @@ fn torch_script(mut records: Records) -> Result<Archive> {
 }
 
 impl Archive {
-    fn new(records: Records, kind: Kind, saved_by: String) -> Archive {
+    pub(crate) fn new(records: Records, kind: Kind, saved_by: String) -> Archive {
         let extra = |name: &str| {
             let file = name.strip_prefix("extra/")?;
             Some((file.to_owned(), records.size(name)?))

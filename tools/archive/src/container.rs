@@ -147,6 +147,14 @@ impl Container {
         self.unpacked(entry).map_err(|refusal| refusal.in_record(&entry.name))
     }
 
+    /// The bytes of an entry as they are in the file.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub(crate) fn packed(&self, entry: &Entry) -> Result<Cow<'_, [u8]>> {
+        self.bytes_in_place(entry.data, entry.packed)
+    }
+
     fn unpacked(&self, entry: &Entry) -> Result<Cow<'_, [u8]>> {
         let packed = self.bytes_in_place(entry.data, entry.packed)?;
         let content = if entry.deflated { inflated(&packed, entry.size)?.into() } else { packed };

@@ -34,6 +34,7 @@ mod stored_values;
 mod stored_zip;
 mod strict_json;
 mod unpickler;
+mod unread_archive;
 
 pub use archive_layout::{Archive, CodeFile, Kind, open};
 pub use byte_source::ByteSource;
@@ -48,6 +49,7 @@ pub use stored_tensors::{Dtype, NamedTensor, PerSlice, Quantizer, Role, Signs, S
 pub use stored_values::StoredValue;
 pub use stored_zip::stored_zip;
 pub use strict_json::Json;
+pub use unread_archive::UnreadArchive;
 
 /// Whether a file begins as a zip archive does. PyTorch's own always do.
 pub fn looks_like_archive(bytes: &[u8]) -> bool {

@@ -1,17 +1,18 @@
 //! Archives of PyTorch: their graphs and weights, and the messages where text is expected.
 
 use crate::error::{Error, Kind};
+use crate::kept_graphs::{KeptGraph, KeptGraphs};
 use crate::known_values;
-use jitopt_archive::{Archive, Kind as Layout, Refusal, StoredValue, looks_like_archive};
+use jitopt_archive::{Archive, Kind as Layout, Refusal, StoredValue, UnreadArchive, looks_like_archive};
 use jitopt_core::interpreter::{IValue, Release};
 use jitopt_core::ir::Graph;
 use jitopt_core::log::did_you_mean;
-use jitopt_source::{ArchiveCode, MethodName, SourceError};
+use jitopt_source::{ArchiveCode, ContentPlace, MethodName, SourceError, contents_at};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What of an archive is read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,6 +40,19 @@ pub struct Wanted {
     pub release: Option<Release>,
 }
 
+impl Wanted {
+    /// What decides about the graph of a program, as text.
+    fn options(&self) -> String {
+        let Wanted { choice: Choice { method, .. }, inline, runs, release } = self;
+        format!("{method:?} {inline} {runs} {release:?}")
+    }
+
+    /// The release whose rules hold for code.
+    fn rules(&self) -> Release {
+        self.release.unwrap_or(Release::NEWEST)
+    }
+}
+
 /// The graph of an archive; nothing for other files.
 ///
 /// # Errors
@@ -64,7 +78,59 @@ pub fn graph_with_weights(name: &str, bytes: &[u8], wanted: &Wanted) -> Option<R
 /// The parts of an archive. Its code is read once for all of them: the weights are found through
 /// the graph, and inlining the methods of hundreds of modules takes longer than all passes.
 #[derive(Default)]
-pub(crate) struct Parts(Mutex<Option<(Option<Release>, Reader)>>);
+pub(crate) struct Parts(Mutex<Read>);
+
+/// What has been read of an archive.
+#[derive(Default)]
+struct Read {
+    /// Where graphs are kept that earlier runs have read.
+    kept: Option<KeptGraphs>,
+    /// The code, and the release whose rules hold.
+    code: Option<(Option<Release>, Reader)>,
+    /// A graph that was kept, and the archive without its code.
+    found: Option<(Wanted, KeptGraph, Archive)>,
+}
+
+impl Read {
+    /// The code; nothing for exported programs.
+    fn code(&mut self, name: &str, archive: Archive, release: Option<Release>) -> Result<&Reader, Error> {
+        Ok(&self.code.insert((release, Reader::of(name, archive, release)?)).1)
+    }
+
+    /// The graph that an earlier run has read.
+    fn find(&mut self, name: &str, bytes: &Arc<Vec<u8>>, wanted: &Wanted) -> Result<Option<Graph>, Error> {
+        let Some(kept) = self.kept.as_ref().filter(|_| self.code.is_none()) else { return Ok(None) };
+        if let Some((_, found, _)) = self.found.as_ref().filter(|(of, ..)| of == wanted) {
+            return Ok(Some(found.graph.clone()));
+        }
+        let unread = unread_archive(name, bytes)?;
+        let program = unread.program().map_err(|refusal| unread_of(name, &refusal))?;
+        let Some(found) = program.and_then(|program| kept.find(&program, (&wanted.options(), wanted.rules()))) else {
+            return Ok(None);
+        };
+        let graph = found.graph.clone();
+        self.found = Some((wanted.clone(), found, unread.with_known_code()));
+        Ok(Some(graph))
+    }
+
+    /// Keeps the graph that was read for later runs.
+    fn keep(&self, name: &str, bytes: &Arc<Vec<u8>>, wanted: &Wanted, graph: &Graph) -> Result<(), Error> {
+        let (Some(kept), Some((_, reader))) = (&self.kept, &self.code) else { return Ok(()) };
+        let program = unread_archive(name, bytes)?.program().map_err(|refusal| unread_of(name, &refusal))?;
+        if let Some((program, places)) = program.zip(reader.places(wanted, graph)?) {
+            kept.keep(&program, (&wanted.options(), wanted.rules()), &KeptGraph { graph: graph.clone(), places });
+        }
+        Ok(())
+    }
+}
+
+fn unread_archive(name: &str, bytes: &Arc<Vec<u8>>) -> Result<UnreadArchive, Error> {
+    UnreadArchive::open(Box::new(bytes.clone())).map_err(|refusal| unread_of(name, &refusal))
+}
+
+fn unread_of(name: &str, refusal: &Refusal) -> Error {
+    unread(refused(name, refusal))
+}
 
 /// Which work an archive gets, by its layout.
 struct By<'a, T> {
@@ -73,22 +139,41 @@ struct By<'a, T> {
 }
 
 impl Parts {
+    fn lock(&self) -> MutexGuard<'_, Read> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Graphs are looked for in a folder, and kept there.
+    pub(crate) fn keep_in(&self, folder: &Path) {
+        self.lock().kept = Some(KeptGraphs::open(folder));
+    }
+
+    /// Whether the graph is one that was kept.
+    pub(crate) fn was_kept(&self) -> bool {
+        self.lock().found.is_some()
+    }
+
     fn with<T>(&self, name: &str, bytes: &Arc<Vec<u8>>, release: Option<Release>, by: &By<'_, T>) -> Result<T, Error> {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, reader)) = kept.as_ref().filter(|(of, _)| *of == release) {
+        let mut read = self.lock();
+        if let Some((_, reader)) = read.code.as_ref().filter(|(of, _)| *of == release) {
             return (by.code)(reader);
         }
         let mut archive = opened(name, bytes)?;
         match archive.kind {
             Layout::Exported | Layout::Serialized => (by.exported)(&mut archive),
-            _ => (by.code)(&kept.insert((release, Reader::of(name, archive, release)?)).1),
+            _ => (by.code)(read.code(name, archive, release)?),
         }
     }
 
     /// See [`graph`].
     pub(crate) fn graph(&self, name: &str, bytes: &Arc<Vec<u8>>, wanted: &Wanted) -> Result<Graph, Error> {
+        if let Some(graph) = self.lock().find(name, bytes, wanted)? {
+            return Ok(graph);
+        }
         let by = By { exported: &|archive| exported(name, archive, wanted), code: &|reader| reader.graph(wanted) };
-        self.with(name, bytes, wanted.release, &by)
+        let graph = self.with(name, bytes, wanted.release, &by)?;
+        self.lock().keep(name, bytes, wanted, &graph)?;
+        Ok(graph)
     }
 
     /// The weights, as contents that the graph reads when it runs.
@@ -101,7 +186,11 @@ impl Parts {
         bytes: &Arc<Vec<u8>>,
         wanted: &Wanted,
     ) -> Result<BTreeMap<String, IValue>, Error> {
-        let weights = |archive: &mut Archive| jitopt_exported::weights(archive).map_err(|r| unread(refused(name, &r)));
+        if let Some((_, found, archive)) = self.lock().found.as_mut().filter(|(of, ..)| of == wanted) {
+            let contents = contents_at(archive, &found.places).map_err(|error| not_read(name, &error))?;
+            return Ok(in_mode(contents, wanted));
+        }
+        let weights = |archive: &mut Archive| jitopt_exported::weights(archive).map_err(|r| unread_of(name, &r));
         let by = By { exported: &weights, code: &|reader| reader.contents(wanted) };
         self.with(name, bytes, wanted.release, &by)
     }
@@ -117,12 +206,25 @@ impl Parts {
         bytes: &Arc<Vec<u8>>,
         wanted: &Wanted,
     ) -> Result<Option<Vec<IValue>>, Error> {
-        if wanted.choice.method.as_deref().is_some_and(|method| method != "forward") {
+        // A graph of an archive with samples is not kept.
+        let is_found = self.lock().found.is_some();
+        if is_found || wanted.choice.method.as_deref().is_some_and(|method| method != "forward") {
             return Ok(None);
         }
-        let samples = |archive: &mut Archive| jitopt_exported::samples(archive).map_err(|r| unread(refused(name, &r)));
+        let samples = |archive: &mut Archive| jitopt_exported::samples(archive).map_err(|r| unread_of(name, &r));
         self.with(name, bytes, wanted.release, &By { exported: &samples, code: &Reader::bundled })
     }
+}
+
+/// Modules in evaluation mode, if that is wanted.
+fn in_mode(mut contents: BTreeMap<String, IValue>, wanted: &Wanted) -> BTreeMap<String, IValue> {
+    let flags = contents.iter_mut().filter(|(name, _)| wanted.choice.evaluates && name.ends_with(".training"));
+    flags.for_each(|(_, value)| {
+        if let IValue::Bool(training) = value {
+            *training = false;
+        }
+    });
+    contents
 }
 
 /// Another program reads its archive itself.
@@ -249,15 +351,21 @@ impl Reader {
         let graph = self.graph(&wanted)?;
         let module = self.module_of(&wanted);
         let contents = self.code.contents(&self.archive, module, &graph);
-        let mut contents = contents.map_err(|error| not_read(&self.name, &error))?;
-        let flags = contents.iter_mut().filter(|(name, _)| wanted.choice.evaluates && name.ends_with(".training"));
-        flags.for_each(|(_, value)| {
-            if let IValue::Bool(training) = value {
-                *training = false;
-            }
-        });
+        let mut contents = in_mode(contents.map_err(|error| not_read(&self.name, &error))?, &wanted);
         contents.extend(self.code.defaults(&self.method(&wanted)?));
         Ok(contents)
+    }
+
+    /// Where the contents of the graph of a method are. None where they need the code, and for
+    /// archives with samples, which come from the code.
+    fn places(&self, wanted: &Wanted, graph: &Graph) -> Result<Option<BTreeMap<String, ContentPlace>>, Error> {
+        let method = self.method(wanted)?;
+        let has_samples = self.code.methods().iter().any(|method| method.name == BUNDLED);
+        let is_whole = std::ptr::eq(self.module_of(wanted), &self.module);
+        if !wanted.runs || has_samples || !is_whole || !self.code.defaults(&method).is_empty() {
+            return Ok(None);
+        }
+        Ok(self.code.content_places(&self.archive, &self.module, graph))
     }
 
     /// The module that has the method: `encoder` for `encoder.forward`.

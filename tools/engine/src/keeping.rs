@@ -158,7 +158,7 @@ fn preamble(pipeline: &Pipeline, circumstances: &Circumstances<'_>) -> String {
 }
 
 /// Distinguishes this binary from other builds of its version.
-fn build() -> String {
+pub(crate) fn build() -> String {
     let about = std::env::current_exe().and_then(std::fs::metadata);
     let time = about.as_ref().ok().and_then(|about| about.modified().ok()?.duration_since(UNIX_EPOCH).ok());
     let size = about.map_or(0, |about| about.len());

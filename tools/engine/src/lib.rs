@@ -23,6 +23,7 @@ mod given_values;
 mod gradient_run;
 pub mod judging;
 mod keeping;
+mod kept_graphs;
 mod kernel_table;
 mod known_values;
 mod measuring;

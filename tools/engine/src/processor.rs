@@ -70,6 +70,12 @@ pub fn probe(workspace: &Workspace<'_>) -> Machine {
     Machine { compiler, nvrtc, ptx, cublas, driver, devices }
 }
 
+/// Where kernels are kept, if kernels run and are kept.
+pub fn folder_of_kernels(args: &BackendOptions, workspace: &Workspace<'_>) -> Option<PathBuf> {
+    let variable = |name: &str| workspace.env().get(name).filter(|value| !value.is_empty()).cloned();
+    args.engine.filter(|_| !args.no_cache).and_then(|_| cache_folder(variable))
+}
+
 /// The backend that flags and environment select.
 pub fn backend(args: &BackendOptions, workspace: &Workspace<'_>) -> Option<CpuBackend> {
     in_environment(args, workspace.env())

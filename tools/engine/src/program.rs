@@ -47,6 +47,18 @@ impl Program {
         Program::new(Path::new("-"), text.as_bytes().to_vec(), Choice::default())
     }
 
+    /// Looks for the graph of an archive in a folder, and keeps it there.
+    #[must_use]
+    pub fn kept_in(self, folder: Option<&Path>) -> Program {
+        folder.into_iter().for_each(|folder| self.parts.keep_in(folder));
+        self
+    }
+
+    /// Whether its graph is one that was kept.
+    pub fn was_kept(&self) -> bool {
+        self.parts.was_kept()
+    }
+
     /// The name in messages.
     pub fn name(&self) -> String {
         if self.path.as_os_str() == "-" { "<stdin>".to_owned() } else { self.path.display().to_string() }

@@ -210,7 +210,8 @@ fn one(args: &RunArgs, world: &mut World<'_>) -> Result<i32, Error> {
     let passes: Vec<&Pipeline> = pipeline.iter().collect();
     let profile = profiles::asked_for(args.semantics.seen.profile.as_deref(), &passes, true, &world.workspace())?;
     let path = args.files.first().cloned().unwrap_or_else(|| PathBuf::from("-"));
-    let program = batch::program(&path, world)?;
+    let folder = processor::folder_of_kernels(&options.semantics.backend, &world.workspace());
+    let program = batch::program(&path, world)?.kept_in(folder.as_deref());
     let run = Run::read(&options, &program, &mut world.workspace())?;
     if wants_gradients(args) {
         refuse_of_original(args)?;

@@ -51,6 +51,20 @@ pub(crate) struct Constant {
     pub(crate) literal: std::result::Result<(Type, Attribute), &'static str>,
 }
 
+impl Constant {
+    /// As it is stored.
+    pub(crate) fn stored(&self) -> &StoredValue {
+        &self.stored
+    }
+}
+
+/// Gives a graph a release, and its spelling.
+pub fn set_dialect(graph: &mut Graph, release: Release) {
+    graph.set_release(release);
+    let spelling = Spelling { old_none: release < Release(1, 9), ..Spelling::default() };
+    graph.dialect = Dialect { spelling, releases: Releases { oldest: release, newest: release } };
+}
+
 /// A method that has a graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MethodName {
@@ -200,10 +214,7 @@ impl ArchiveCode {
     // ---- what releases do
 
     pub(crate) fn set_dialect(&self, graph: &mut Graph) {
-        let release = self.release;
-        graph.set_release(release);
-        let spelling = Spelling { old_none: release < Release(1, 9), ..Spelling::default() };
-        graph.dialect = Dialect { spelling, releases: Releases { oldest: release, newest: release } };
+        set_dialect(graph, self.release);
     }
 
     /// Whether None has the expected type, `Tensor?`: up to 1.2.

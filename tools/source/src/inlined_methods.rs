@@ -343,7 +343,7 @@ fn shorten_names(graph: &mut Graph) {
 
 /// The attributes that a graph reads from an object, and from objects in it: their paths, and the
 /// names on the way.
-fn paths_read(graph: &Graph, object: Value) -> BTreeMap<String, Vec<String>> {
+pub(crate) fn paths_read(graph: &Graph, object: Value) -> BTreeMap<String, Vec<String>> {
     let mut found = BTreeMap::new();
     let root = (graph.name(object), Vec::new());
     collect_paths(graph, HashMap::from([(object, root)]), &mut found);

@@ -12,6 +12,7 @@
 
 mod archive_code;
 mod call_emission;
+mod content_places;
 mod declared_names;
 mod emission;
 mod expression_emission;
@@ -29,7 +30,8 @@ mod statement_parser;
 mod stored_ivalues;
 mod tidying;
 
-pub use archive_code::{ArchiveCode, MethodName};
+pub use archive_code::{ArchiveCode, MethodName, set_dialect};
+pub use content_places::{ContentPlace, contents_at};
 pub use inlined_methods::{called, qualified};
 pub use load_hooks::RunHook;
 pub use source_error::SourceError;
