@@ -98,8 +98,7 @@ fn other_specifications_in_between_change_nothing() {
         let own = CpuBackend::new(Settings { threads: Some(1), ..Settings::default() });
         elements(&run(&graph, inputs(rows, turns), &own).0)
     };
-    let cases: Vec<((i64, i64), Vec<Vec<f32>>)> =
-        [(4, 3), (0, 3), (1, 7), (33, 2), (4, 0)].map(|(rows, turns)| ((rows, turns), alone(rows, turns))).into();
+    let cases = [(4, 3), (0, 3), (1, 7), (33, 2), (4, 0)].map(|(rows, turns)| ((rows, turns), alone(rows, turns)));
     for turn in 0..15 {
         let ((rows, turns), expected) = &cases[(turn * 7) % cases.len()];
         assert_eq!(elements(&run(&graph, inputs(*rows, *turns), &backend).0), *expected, "{rows} rows, {turns} turns");
