@@ -43,10 +43,19 @@ fn differing_on_device(
     (wrong, same)
 }
 
+/// What became of groups.
+struct Compared {
+    wrong: Vec<String>,
+    launched: u64,
+    /// Groups with the bits of the processor's kernels.
+    same: u64,
+    /// Groups with the same bits on a GPU.
+    on_device: u64,
+}
+
 /// Groups as blocks of threads that are emulated: against the interpreter, and where nothing is
-/// reduced bit by bit against kernels of the processor. Returns what is wrong, how many ran, and
-/// how many have the same bits there and on a GPU.
-fn check_emulated(seeds: &[u64], engine: Engine, schedule_seed: u32) -> (Vec<String>, u64, [u64; 2]) {
+/// reduced bit by bit against kernels of the processor.
+fn check_emulated(seeds: &[u64], engine: Engine, schedule_seed: u32) -> Compared {
     let cc = Some(std::env::var("CC").unwrap_or("cc".to_owned()));
     let settings = Settings { cc, guarded: true, scalar: true, threads: Some(1), ..Settings::default() };
     let emulated = Rc::new(CpuBackend::new(Settings { engine, schedule_seed, ..settings.clone() }));
@@ -71,7 +80,7 @@ fn check_emulated(seeds: &[u64], engine: Engine, schedule_seed: u32) -> (Vec<Str
         device.map_or_else(Default::default, |device| differing_on_device(&groups, &emulated, &device));
     wrong.extend(other);
     wrong.extend(emulated.findings());
-    (wrong, emulated.counts().launched, [same, on_device])
+    Compared { wrong, launched: emulated.counts().launched, same, on_device }
 }
 
 #[test]
@@ -81,9 +90,9 @@ fn emulated_groups_agree() {
     let units: Vec<(usize, &[u64])> = seeds.chunks(TOGETHER).enumerate().collect();
     let engine = |unit: usize| if unit.is_multiple_of(2) { Engine::Checked } else { Engine::Emulated };
     let checked = parallel::each(&units, |(unit, seeds)| check_emulated(seeds, engine(*unit), (*unit / 2 % 3) as u32));
-    let wrong: Vec<&String> = checked.iter().flat_map(|unit| &unit.0).collect();
-    let sum = |count: &dyn Fn(&(Vec<String>, u64, [u64; 2])) -> u64| checked.iter().map(count).sum::<u64>();
-    let (launched, same, on_device) = (sum(&|unit| unit.1), sum(&|unit| unit.2[0]), sum(&|unit| unit.2[1]));
+    let wrong: Vec<&String> = checked.iter().flat_map(|unit| &unit.wrong).collect();
+    let sum = |count: fn(&Compared) -> u64| checked.iter().map(count).sum::<u64>();
+    let (launched, same, on_device) = (sum(|unit| unit.launched), sum(|unit| unit.same), sum(|unit| unit.on_device));
     println!("{} groups, {launched} launches, {same} with the bits of the processor's kernels", seeds.len());
     println!("{on_device} with the same bits on a GPU");
     let shown: Vec<&str> = wrong.iter().take(10).map(|text| text.as_str()).collect();

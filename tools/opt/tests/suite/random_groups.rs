@@ -55,7 +55,7 @@ use jitopt_core::interpreter::{Environment, IValue, Machine, Release};
 use jitopt_core::ir::Graph;
 use jitopt_core::ops::rows::{Row, rows};
 use jitopt_core::runtime::backend::{Counts, Request};
-use jitopt_core::runtime::{CpuBackend, Engine, Settings};
+use jitopt_core::runtime::{CpuBackend, Settings};
 use jitopt_core::tensor::{DType, Precision, Tensor};
 use jitopt_core::text::{ParseOptions, parse};
 use jitopt_core::types::era::Era;
