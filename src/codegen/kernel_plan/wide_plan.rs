@@ -128,11 +128,11 @@ fn lanes(kernel: &Kernel, traversal: &Traversal) -> usize {
 }
 
 /// How many groups of points a thread reads before it uses the first: two, if they take at most
-/// four accesses.
+/// four accesses, and one if nothing is read for each point.
 fn groups(kernel: &Kernel, traversal: &Traversal, lanes: usize) -> usize {
     let moving = (0..kernel.loads.len()).filter(|&at| traversal.inner[at] == Inner::Unit);
     let bytes: usize = moving.map(|at| kernel.dtype_of(at).size() * lanes).sum();
-    (4 * WIDEST / bytes.max(WIDEST)).clamp(1, 2)
+    if bytes == 0 { 1 } else { (4 * WIDEST / bytes.max(WIDEST)).clamp(1, 2) }
 }
 
 fn of_rows(kernel: &Kernel, traversal: &Traversal, lanes: usize) -> Vec<Wide> {

@@ -214,12 +214,14 @@ impl Builder<'_> {
         let (count, of) = (wide.groups, Whole::Group);
         fetched.iter().for_each(|&at| self.nest.accesses[at].ahead = count);
         body.extend(fetched.iter().map(|&at| Stmt::Reserve(at)));
-        let others = (0..self.kernel.accesses()).filter(|at| !fetched.contains(at)).collect();
-        let mut group = vec![Stmt::Locate { accesses: others, at: Axis::Rows }];
+        let others: Vec<usize> = (0..self.kernel.accesses()).filter(|at| !fetched.contains(at)).collect();
+        let mut group: Vec<Stmt> = located(others).into_iter().collect();
         group.extend(self.wide_group(&phase, &aims));
-        let located = Stmt::Locate { accesses: fetched.clone(), at: Axis::Rows };
-        let read = std::iter::once(located).chain(fetched.into_iter().map(Stmt::Fetch));
-        body.push(in_rounds((count, of), read.collect()));
+        // A group without operands, or whose operands are one element each, reads nothing ahead.
+        if let Some(first) = located(fetched.clone()) {
+            let read = std::iter::once(first).chain(fetched.into_iter().map(Stmt::Fetch));
+            body.push(in_rounds((count, of), read.collect()));
+        }
         body.push(in_rounds((count, of), group));
         self.nest.body.push(For::over(Axis::Groups(count), Bind::Grid, body));
     }
@@ -270,6 +272,11 @@ impl Builder<'_> {
         let note = "kept for a later phase".to_owned();
         Some(Stmt::Store { to: Place::Buffer(buffer), operand, waits: true, note })
     }
+}
+
+/// The positions of accesses for a point, if there are any.
+fn located(accesses: Vec<usize>) -> Option<Stmt> {
+    (!accesses.is_empty()).then_some(Stmt::Locate { accesses, at: Axis::Rows })
 }
 
 /// What threads do in some rounds, if they have elements.

@@ -51,6 +51,8 @@ struct Compared {
     same: u64,
     /// Groups with the same bits on a GPU.
     on_device: u64,
+    /// Why groups are not emulated.
+    remarks: Vec<String>,
 }
 
 /// Groups as blocks of threads that are emulated: against the interpreter, and where nothing is
@@ -80,7 +82,7 @@ fn check_emulated(seeds: &[u64], engine: Engine, schedule_seed: u32) -> Compared
         device.map_or_else(Default::default, |device| differing_on_device(&groups, &emulated, &device));
     wrong.extend(other);
     wrong.extend(emulated.findings());
-    Compared { wrong, launched: emulated.counts().launched, same, on_device }
+    Compared { wrong, launched: emulated.counts().launched, same, on_device, remarks: emulated.remarks() }
 }
 
 #[test]
@@ -97,8 +99,9 @@ fn emulated_groups_agree() {
     println!("{on_device} with the same bits on a GPU");
     let shown: Vec<&str> = wrong.iter().take(10).map(|text| text.as_str()).collect();
     assert!(wrong.is_empty(), "{} of {} are wrong\n{}", wrong.len(), seeds.len(), shown.join("\n"));
-    assert!(launched * 2 > seeds.len() as u64, "hardly a group runs: {launched}");
-    assert!(same * 4 > seeds.len() as u64, "hardly a group has the bits of the processor: {same}");
+    let remarks = checked.iter().flat_map(|unit| &unit.remarks).map(String::as_str).collect::<Vec<_>>().join("\n");
+    assert!(launched * 2 > seeds.len() as u64, "hardly a group runs: {launched}\n{remarks}");
+    assert!(same * 4 > seeds.len() as u64, "hardly a group has the bits of the processor: {same}\n{remarks}");
     let has_device = std::env::var("JITOPT_DEVICE_GROUPS").is_ok();
     assert!(!has_device || on_device * 2 > seeds.len() as u64, "hardly a group runs on the GPU: {on_device}");
 }
