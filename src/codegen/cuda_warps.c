@@ -1,5 +1,5 @@
-// What lanes of a warp give to each other, in words of 32 bits. All lanes take part; one that has no
-// lane so far below gets its own value.
+// Shuffles between the lanes of a warp, in words of 32 bits. All lanes take part; a lane without a
+// partner so far below gets its own value.
 #if !defined JO_EMULATED
 template <typename T> union jo_words { T value; u32 words[(sizeof(T) + 3) / 4]; };
 template <typename T> JO T jo_lane_below(T own, u32 by)

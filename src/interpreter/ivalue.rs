@@ -74,7 +74,7 @@ pub struct EnumMember {
     pub value: Option<IValue>,
 }
 
-/// What a body of a fork does beside its result.
+/// The effects of a fork's body, apart from its result.
 #[derive(Clone, Debug, Default)]
 pub struct ForkEffects {
     /// Exceptions that were raised in forks of the body.
@@ -128,7 +128,7 @@ impl Future {
         self.result.get().is_some()
     }
 
-    /// What the body did beside its result, which includes its exception; once.
+    /// The effects of the body, its exception included. Only the first call returns them.
     pub(super) fn take_effects(&self) -> ForkEffects {
         let own = self.result().as_ref().err().and_then(Stop::exception).cloned();
         let mut effects = self.effects.take();

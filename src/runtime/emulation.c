@@ -156,7 +156,7 @@ static int jo_round(const jo_emulation *all)
     return ran;
 }
 
-// Lets lanes go on that have met at an exchange; whether there are any. All of a warp must be there.
+// Resumes lanes that have met at a shuffle; whether there were any. All of a warp must be there.
 static int jo_meet(const jo_emulation *all)
 {
     int met = 0;

@@ -8,7 +8,7 @@
 //! if lane == 0
 //!   all_a_s[warp] = a_s
 //! barrier
-//! a_s = all_a_s[lane]                              warps, in turn, where there are fewer than lanes
+//! a_s = all_a_s[lane % warps]                      where there are fewer warps than lanes
 //! for each half of 8 lanes, unrolled
 //!   …
 //! a_s = a_s of lane 0

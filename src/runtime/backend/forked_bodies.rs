@@ -61,7 +61,7 @@ struct Body {
     nanoseconds: AtomicU64,
 }
 
-/// What a body needs beside its operands.
+/// Context of a body, in addition to its operands.
 #[derive(Debug)]
 struct Circumstances {
     settings: Settings,
@@ -207,9 +207,9 @@ impl Circumstances {
         (env.release, env.seed, env.deadline) = (self.release, self.seed, self.deadline);
         env.set_grad_enabled(self.is_grad_enabled);
         let (ran, counts, remarks) = with_backend(self, |backend| {
-            let (before, told) = (backend.counts(), backend.remarks().len());
+            let (before, known) = (backend.counts(), backend.remarks().len());
             let ran = Machine::new(&body.graph, &env).backed_by(backend).run(operands);
-            (ran, backend.counts().since(&before), backend.remarks().split_off(told))
+            (ran, backend.counts().since(&before), backend.remarks().split_off(known))
         });
         (ran, env, counts, remarks)
     }
@@ -346,7 +346,7 @@ fn can_be_handed_over(ty: Type) -> bool {
     }
 }
 
-/// Whether a value is, or may contain, something with an identity of its own beside memory.
+/// Whether a value is, or may contain, something with an identity other than its memory.
 fn has_containers(value: &IValue) -> bool {
     match value {
         IValue::List(_) | IValue::Dict(_) | IValue::Object(_) | IValue::Future(_) => true,
