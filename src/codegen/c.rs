@@ -294,9 +294,14 @@ impl Spelling for Printer<'_> {
             Known::Line if self.at_once().is_some() => "j + u",
             Known::Line => "j",
             Known::Point => "i",
-            Known::Thread | Known::Lane | Known::Element | Known::End | Known::Row | Known::Rows | Known::Distance => {
-                ""
-            }
+            Known::Thread
+            | Known::Lane
+            | Known::InGroup
+            | Known::Element
+            | Known::End
+            | Known::Row
+            | Known::Rows
+            | Known::Distance => "",
         }
     }
 }

@@ -34,6 +34,8 @@ use std::collections::BTreeSet;
 const HEAD: &str = include_str!("cuda_head.c");
 /// What follows the functions of units that read or write halves.
 const HALVES: &str = include_str!("cuda_halves.c");
+/// What precedes functions that read several narrow elements by one access.
+const PACKED: &str = include_str!("cuda_packed.c");
 /// What precedes functions whose threads merge states.
 const WARPS: &str = include_str!("cuda_warps.c");
 
@@ -43,9 +45,11 @@ pub(crate) fn unit(functions: &[String]) -> String {
     let called = prelude::used_by(functions.iter().map(String::as_str));
     let called = called.replace("static __attribute__((used)) u32 jo_none;", "#define jo_none 0u");
     let halves = if called.contains("_half(") { HALVES } else { "" };
+    let has_packed = functions.iter().any(|function| function.contains("JO_PACKED("));
+    let packed = if has_packed { PACKED } else { "" };
     let has_warps = functions.iter().any(|function| function.contains("JO_FIRST_LANE("));
     let warps = if has_warps { WARPS } else { "" };
-    let head = format!("{}{called}\n{halves}{warps}", HEAD.trim_end());
+    let head = format!("{}{called}\n{halves}{packed}{warps}", HEAD.trim_end());
     functions.iter().fold(head, |unit, function| unit + "\n" + function)
 }
 
@@ -103,7 +107,8 @@ impl Printer<'_> {
                 format!("for (jo_index element = begin{own}; element < end; element += {step}) {{")
             }
             (Axis::Shares, Bind::Thread) => {
-                format!("for (jo_index part = JO_THREAD; part < launch.parts; part += {threads}) {{")
+                let (threads, own) = self.team();
+                format!("for (jo_index part = {own}; part < launch.parts; part += {threads}) {{")
             }
             (Axis::Shares, _) => "for (jo_index part = 0; part < launch.parts; part++) {".to_owned(),
             (Axis::Rows, Bind::Block) => {
@@ -194,9 +199,17 @@ impl Printer<'_> {
         self.close();
     }
 
+    /// Whether a thread reads words of which an element is a part: a compiler takes structures of
+    /// narrower elements apart as soon as they arrive, and waits for them.
+    fn is_packed(&self, at: usize) -> bool {
+        let access = &self.nest.accesses[at];
+        access.is_wide && !access.is_written && access.dtype.size() < 4
+    }
+
     /// The type of several elements of an access.
     fn wide_type(&self, at: usize) -> String {
-        format!("jo_{}_{}", memory_type(self.nest.accesses[at].dtype), self.nest.lanes)
+        let packed = if self.is_packed(at) { "packed_" } else { "" };
+        format!("jo_{packed}{}_{}", memory_type(self.nest.accesses[at].dtype), self.nest.lanes)
     }
 
     /// Several elements of an access, by name.
@@ -207,8 +220,10 @@ impl Printer<'_> {
     /// Types of several elements, and those that threads have of results.
     fn wide_types(&mut self) {
         let wide = || (0..self.nest.accesses.len()).filter(|&at| self.nest.accesses[at].is_wide);
-        let types: BTreeSet<&str> = wide().map(|at| memory_type(self.nest.accesses[at].dtype)).collect();
-        let types = types.into_iter().map(|ty| format!("JO_WIDE({ty}, {});", self.nest.lanes));
+        let made = |at: usize| if self.is_packed(at) { "JO_PACKED" } else { "JO_WIDE" };
+        let types = wide().map(|at| (made(at), memory_type(self.nest.accesses[at].dtype)));
+        let types: BTreeSet<(&str, &str)> = types.collect();
+        let types = types.into_iter().map(|(made, ty)| format!("{made}({ty}, {});", self.nest.lanes));
         let results = wide().filter(|&at| self.nest.accesses[at].is_written);
         let results = results.map(|at| format!("{} {};", self.wide_type(at), self.wide(at)));
         let lines: Vec<String> = types.chain(results).collect();
@@ -397,6 +412,9 @@ impl Spelling for Printer<'_> {
 
     fn place(&self, place: Place) -> String {
         match place {
+            Place::Access(at) if self.is_packed(at) => {
+                format!("JO_PART({}, {}, lane)", memory_type(self.nest.accesses[at].dtype), self.taken(at))
+            }
             Place::Access(at) if self.nest.accesses[at].is_wide => format!("{}.of[lane]", self.taken(at)),
             Place::Access(at) => format!("JO_GET({}, {})", self.nest.accesses[at].name, self.index(at)),
             Place::Buffer(_) => format!("{}[round * {} + lane]", self.nest.place(place), self.nest.lanes),
@@ -408,6 +426,7 @@ impl Spelling for Printer<'_> {
             Known::Count => "(double)launch.count",
             Known::Thread => "JO_THREAD",
             Known::Lane => "JO_LANE",
+            Known::InGroup => "lane",
             Known::Element if self.nest.lanes > 1 => "(i64)(element + lane)",
             Known::Element => "(i64)element",
             Known::First => "element",

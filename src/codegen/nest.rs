@@ -42,6 +42,7 @@ mod grid_merges;
 mod grid_nests;
 mod grid_scans;
 mod grid_splits;
+mod grid_variances;
 mod grid_verification;
 pub mod identity;
 pub mod nest_execution;
@@ -254,6 +255,8 @@ pub enum Known {
     Thread,
     /// The lane of its warp that a thread is.
     Lane,
+    /// The number of an element among those that a thread takes at once.
+    InGroup,
     /// The position of an element in its row.
     Element,
     /// The elements of a row, as a position.

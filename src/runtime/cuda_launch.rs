@@ -15,7 +15,7 @@ use super::cuda_device::{Device, DeviceMemory, Function, Module};
 use super::device_launch::DeviceLaunch;
 use super::emulated_launch::{MOST_BLOCKS, Operands, SLOT, blocks_of, place, total_launch};
 use super::partial_sums::PartialSums;
-use super::wide_launch::{Functions, SplitFunctions, rows_of_block};
+use super::wide_launch::{Functions, SplitFunctions, rows_of_merge};
 use crate::codegen::geometry::Geometry;
 use crate::codegen::kernel::Kernel;
 use crate::codegen::kernel_plan::Grid;
@@ -156,7 +156,7 @@ impl DeviceKernel {
         let memory = self.module.device().allocate(split.slots * SLOT)?;
         launch.left = memory.address();
         self.enter(split.parts.function, (split.blocks, split.parts.grid.threads), launch)?;
-        let blocks = blocks_of(launch, rows_of_block(self.grid)).min(MANY_BLOCKS);
+        let blocks = blocks_of(launch, rows_of_merge(self.grid)).min(MANY_BLOCKS);
         self.enter(split.merge, (blocks, self.grid.threads), launch)?;
         Ok(true)
     }

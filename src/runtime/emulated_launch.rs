@@ -15,7 +15,7 @@ use super::loading::{EmulatedEntry, Loaded};
 use super::memory_profile::MemoryProfile;
 use super::partial_sums::PartialSums;
 use super::ptx::{Bytes, Fault, Launch, PtxModule, Region as PtxRegion};
-use super::wide_launch::{Functions, SplitFunctions, rows_of_block};
+use super::wide_launch::{Functions, SplitFunctions, rows_of_merge};
 use crate::codegen::geometry::Geometry;
 use crate::codegen::kernel::Kernel;
 use crate::codegen::kernel_plan::Grid;
@@ -203,8 +203,9 @@ impl Emulated {
             // The second launch follows the first: no access of it races with those.
             left.cells.clear();
         }
-        let blocks = blocks_of(launch, rows_of_block(self.grid)).min(self.most_blocks());
-        let entry = (split.merge, self.grid.threads, self.has_barriers);
+        let blocks = blocks_of(launch, rows_of_merge(self.grid)).min(self.most_blocks());
+        // Threads that merge exchange what they have found.
+        let entry = (split.merge, self.grid.threads, true);
         self.run(entry, launch, blocks, &mut memory, (seed, &mut seen));
         Some(seen)
     }

@@ -466,6 +466,9 @@ static void jo_end_count(void) {}
 // Memory of a processor need not be aligned as that of a device is.
 #define JO_WIDE(type, n) \
     typedef struct __attribute__((packed, may_alias)) { type of[n]; } jo_##type##_##n
+#define JO_PACKED(type, n) \
+    typedef struct __attribute__((packed, may_alias)) { type of[n]; } jo_packed_##type##_##n
+#define JO_PART(type, packed, at) ((packed).of[at])
 #define JO_UNROLL
 #define JO_ROLLED
 

@@ -12,7 +12,7 @@
 use super::device_launch::DeviceLaunch;
 use crate::codegen::geometry::Geometry;
 use crate::codegen::kernel::{Inner, Kernel};
-use crate::codegen::kernel_plan::{Grid, RowsBy, WIDEST, Wide, parts};
+use crate::codegen::kernel_plan::{Grid, RowsBy, WARP, WIDEST, Wide, parts};
 use crate::codegen::target::{Nests, split_names, wide_name};
 
 /// The functions of a kernel.
@@ -66,6 +66,11 @@ impl<T: Copy> Functions<T> {
 /// The rows that a block takes at once, by threads that take one element at a time.
 pub(super) fn rows_of_block(grid: Grid) -> usize {
     if grid.rows == RowsBy::Block { 1 } else { grid.threads }
+}
+
+/// The rows whose parts a block merges: a warp has one, or all of its threads have.
+pub(super) fn rows_of_merge(grid: Grid) -> usize {
+    if grid.rows == RowsBy::Block { 1 } else { grid.threads / WARP }
 }
 
 /// Whether several elements of an access are aligned wherever a thread takes them.

@@ -25,8 +25,8 @@ pub(crate) const MOST_ACCESSES: usize = 32;
 pub(crate) const MOST_NUMBERS: usize = 8;
 /// Bytes of shared memory that every device gives a block.
 pub(super) const SHARED: usize = 48 << 10;
-/// Bytes of the largest state of a reduction: three doubles, which each warp leaves.
-const STATE: usize = 24;
+/// Bytes of the largest state of a reduction: four doubles, which each warp leaves.
+const STATE: usize = 32;
 /// Bytes of the state of a scan, which each thread leaves.
 const SCAN: usize = 8;
 

@@ -52,8 +52,8 @@ impl Builder<'_> {
     fn slots_of(&self, reduced: &[usize]) -> Vec<(usize, String)> {
         let of = |&k: &usize| {
             let reduction = &self.kernel.reductions[k];
-            let slots = self.monoid_on_grid(k).slots.into_iter();
-            slots.map(|slot| (self.variable(slot.role.letter(), &reduction.name), reduction.line.clone()))
+            let slots = self.exchanged(k).into_iter();
+            slots.map(|(letter, _)| (self.variable(letter, &reduction.name), reduction.line.clone()))
         };
         reduced.iter().flat_map(of).collect()
     }
@@ -62,25 +62,46 @@ impl Builder<'_> {
     fn merge_lanes(&mut self, reduced: &[usize], lanes: usize, body: &mut Vec<Stmt>) {
         let (mut taken, mut merged) = (Vec::new(), Vec::new());
         for &k in reduced {
-            let (monoid, name) = (self.monoid_on_grid(k), self.kernel.reductions[k].name.clone());
-            // All of a state is taken before a part of it changes.
-            for slot in &monoid.slots {
-                let own = self.variable(slot.role.letter(), &name);
-                let other = format!("other_{}", beside(slot.role.letter(), &name));
-                let other = self.declared_as(other, slot.ty, Spread::One, true);
-                taken.push(Stmt::Begin(vec![(other, Some(copy(plain(Origin::Partner(own)))))]));
+            let is_shifted = self.is_shifted(k);
+            if is_shifted {
+                self.move_to_first(k, body);
             }
-            let operand = |builder: &Builder<'_>, letter: char| match letter {
-                'x' => None,
-                letter if letter.is_uppercase() => builder.taken(letter, &name),
-                letter => Some(builder.of(letter, &name)),
-            };
-            let first = merged.len();
-            self.combine((&monoid, k), &operand, &mut merged);
-            merged[first..].iter_mut().for_each(|stmt| note(stmt, &self.kernel.reductions[k].line));
+            // All of a state is taken before a part of it changes. Sums that have moved have the
+            // same first element.
+            for (letter, ty) in self.exchanged(k).into_iter().skip(usize::from(is_shifted)) {
+                taken.push(self.take_from_partner(k, letter, ty));
+            }
+            self.merge_taken(k, &mut merged);
         }
         taken.extend(merged);
         body.push(For::over(Axis::Halves(lanes), Bind::Unroll, taken));
+    }
+
+    /// Takes a part of the state of another lane.
+    fn take_from_partner(&mut self, k: usize, letter: char, ty: &'static str) -> Stmt {
+        let name = self.kernel.reductions[k].name.clone();
+        let own = self.variable(letter, &name);
+        let other = self.declared_as(format!("other_{}", beside(letter, &name)), ty, Spread::One, true);
+        Stmt::Begin(vec![(other, Some(copy(plain(Origin::Partner(own)))))])
+    }
+
+    /// Merges what has been taken into the own state.
+    fn merge_taken(&mut self, k: usize, merged: &mut Vec<Stmt>) {
+        let name = self.kernel.reductions[k].name.clone();
+        match () {
+            () if self.is_led(k) => {}
+            () if self.is_shifted(k) => self.add_shifted(k, &|letter| self.taken(letter, &name), merged),
+            () => {
+                let operand = |builder: &Builder<'_>, letter: char| match letter {
+                    'x' => None,
+                    letter if letter.is_uppercase() => builder.taken(letter, &name),
+                    letter => Some(builder.of(letter, &name)),
+                };
+                let (monoid, first) = (self.monoid_on_grid(k), merged.len());
+                self.combine((&monoid, k), &operand, merged);
+                merged[first..].iter_mut().for_each(|stmt| note(stmt, &self.kernel.reductions[k].line));
+            }
+        }
     }
 
     /// A part of the state of another lane.

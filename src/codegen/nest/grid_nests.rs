@@ -18,28 +18,20 @@
 //!
 //! The order in which elements are combined follows from the number of threads and the sizes, so
 //! that results are the same on every device. Variances of doubles and indices of extrema have no
-//! step of their own: an element goes in as the state of a row of one element.
+//! step of their own: an element goes in as the state of a row of one element. Those of floats have
+//! sums, see `grid_variances.rs`.
 
 use super::build::{Builder, beside, constant, known, plain, term, zero};
+use super::grid_variances::{SUMS, number};
 use super::row_nests::over_state;
-use super::state_rules::{
-    DIFFERENCE_IN_DOUBLES, FIRST_OF_THREAD, HAS_ELEMENTS, IS_FIRST_LANE, IS_FIRST_THREAD, IS_NAN, MEAN_OF_THREAD,
-    SQUARES_IN_DOUBLES, SQUARES_OF_INFINITE, SQUARES_OF_THREAD, SUM,
-};
-use super::{Axis, Bind, Compute, For, Known, Operand, Origin, Spread, Stmt, Term};
-use crate::codegen::c_spelling::value_type;
+use super::state_rules::{IS_FIRST_LANE, IS_FIRST_THREAD, IS_NAN, SQUARES_OF_INFINITE};
+use super::{Axis, Bind, Compute, For, Known, Operand, Origin, Split, Spread, Stmt, Term};
 use crate::codegen::kernel::{Direction, Source};
 use crate::codegen::kernel_plan::{Grid, RowsBy};
 use crate::codegen::loop_structure::{Aim, source_of};
 use crate::codegen::monoid::Monoid;
-use crate::tensor::{DType, Scalar};
+use crate::tensor::Scalar;
 use std::collections::BTreeSet;
-
-/// A number of a state.
-fn number(scalar: Scalar) -> Operand {
-    let dtype = if matches!(scalar, Scalar::Int(_)) { DType::Long } else { DType::Double };
-    Operand { origin: Origin::Constant(scalar), from: dtype, to: dtype }
-}
 
 impl Builder<'_> {
     /// The loop over rows.
@@ -70,9 +62,11 @@ impl Builder<'_> {
         self.nest.body.push(For::over(Axis::Rows, bind, body));
     }
 
-    /// Whether a block computes several rows at the same time.
-    fn takes_rows_by_warp(&self) -> bool {
-        self.wide.is_some_and(|wide| wide.rows > 1)
+    /// Whether a block computes several rows at the same time, a warp each.
+    pub(super) fn takes_rows_by_warp(&self) -> bool {
+        let is_merge = self.nest.split == Some(Split::Merge);
+        let merges = is_merge && self.loops.plan.grid.is_some_and(|grid| grid.rows == RowsBy::Thread);
+        merges || self.wide.is_some_and(|wide| wide.rows > 1)
     }
 
     /// Whether a thread is the one that writes what there is one of in a row.
@@ -141,11 +135,11 @@ impl Builder<'_> {
             let bind = if grid.rows == RowsBy::Block { Bind::Thread } else { Bind::Serial };
             body.push(For::over(Axis::Elements, bind, inner));
         }
-        self.settle_shifted(&reduced, body);
         if grid.rows == RowsBy::Block && !reduced.is_empty() {
             let threads = grid.threads / self.wide.map_or(1, |wide| wide.rows);
             self.merge_threads(&reduced, threads, body);
         }
+        self.settle_shifted(&reduced, body);
         for k in reduced {
             self.finish_on_grid(k, body);
         }
@@ -205,54 +199,11 @@ impl Builder<'_> {
             body.push(Stmt::Begin(vec![(variable, Some(constant(slot.initial)))]));
         }
         if self.is_shifted(k) {
-            for letter in ['h', 'p', 'e'] {
+            for letter in SUMS.into_iter().filter(|&letter| letter != 'k') {
                 let name = beside(letter, &self.kernel.reductions[k].name);
                 let variable = self.declared_as(name, "double", Spread::One, false);
                 body.push(Stmt::Begin(vec![(variable, Some(zero()))]));
             }
-        }
-    }
-
-    /// Whether a thread sums how its elements differ from the first of them, and squares of that,
-    /// in doubles: without a division for each element. As the first element is one of those that
-    /// vary, the squares lose at most a factor of their number, of which floats have no digits.
-    fn is_shifted(&self, k: usize) -> bool {
-        let reduction = &self.kernel.reductions[k];
-        reduction.op.varies() && value_type(reduction.input.to) == "float"
-    }
-
-    /// Takes an element into the sums of a thread.
-    fn take_shifted(&mut self, k: usize, element: Operand, body: &mut Vec<Stmt>) {
-        let (name, note) = (self.kernel.reductions[k].name.clone(), self.kernel.reductions[k].line.clone());
-        let of = |builder: &Builder<'_>, letter: char| builder.of(letter, &name);
-        let (first, sum, squares, count) = (of(self, 'h'), of(self, 'p'), of(self, 'e'), of(self, 'k'));
-        let set = |builder: &Builder<'_>, letter: char, term: Term| Stmt::Set {
-            variable: builder.variable(letter, &name),
-            term,
-            note: note.clone(),
-        };
-        body.push(set(self, 'h', term(FIRST_OF_THREAD, [('k', count), ('h', first), ('x', element)])));
-        let moved = self.declared_as(beside('d', &name), "double", Spread::One, true);
-        let difference = term(DIFFERENCE_IN_DOUBLES, [('x', element), ('h', first)]);
-        body.push(Stmt::Begin(vec![(moved, Some(difference))]));
-        let moved = plain(Origin::Variable(moved));
-        body.push(set(self, 'p', term(SUM, [('a', sum), ('x', moved)])));
-        body.push(set(self, 'e', term(SQUARES_IN_DOUBLES, [('d', moved), ('e', squares)])));
-        body.push(set(self, 'k', term(SUM, [('a', count), ('x', number(Scalar::Int(1)))])));
-    }
-
-    /// Makes states of the sums of a thread.
-    pub(super) fn settle_shifted(&mut self, reduced: &[usize], body: &mut Vec<Stmt>) {
-        for &k in reduced.iter().filter(|&&k| self.is_shifted(k)) {
-            let (name, note) = (&self.kernel.reductions[k].name, &self.kernel.reductions[k].line);
-            let [h, p, e, k] = ['h', 'p', 'e', 'k'].map(|letter| (letter, self.of(letter, name)));
-            let set = |letter: char, term: Term| Stmt::Set {
-                variable: self.variable(letter, name),
-                term,
-                note: note.clone(),
-            };
-            let states = vec![set('a', term(MEAN_OF_THREAD, [h, p, k])), set('q', term(SQUARES_OF_THREAD, [e, p, k]))];
-            body.push(Stmt::If { when: term(HAS_ELEMENTS, [k]), body: states });
         }
     }
 
@@ -270,8 +221,10 @@ impl Builder<'_> {
             monoid.when = None;
         }
         let (name, element) = (reduction.name.clone(), self.input(&reduction.input));
-        if self.is_shifted(k) {
-            return self.take_shifted(k, element, body);
+        match () {
+            () if self.is_led(k) => return,
+            () if self.is_shifted(k) => return self.take_shifted(k, element, body),
+            () => {}
         }
         let mut is_nan = None;
         if monoid.step.is_empty() && monoid.slot('n').is_some() {

@@ -2,21 +2,23 @@
 //! parts have left.
 //!
 //! ```text
-//! for each part of each row, a thread each         for each row, a thread each
+//! for each part of each row, a thread each         for each row, a warp each
 //!   locate the row in in0                            locate the row in out0
 //!   variable a_s = 0                                 variable a_s = 0
-//!   for each element of the part                     for each part of the row
+//!   for each element of the part                     for each part of the row, the lanes in turn
 //!     locate the element in in0                        a_s = a_s + slot 0
-//!     a_s = a_s + v_x                                v_s = a_s
-//!   leave a_s in slot 0                              out0[0] = v_s
+//!     a_s = a_s + v_x                                …                           merges of a_s
+//!   leave a_s in slot 0                              if lane == 0: out0[0] = v_s
 //! ```
 //!
 //! Rows by blocks have a block for a part, and the threads of a block for the parts of a row.
+//! Rows by threads have a warp for what they leave: there may be 256 parts of each of 1,024 rows,
+//! and threads that each add up as many leave most of a device idle.
 
 use super::build::{Builder, beside, known, plain, term};
 use super::state_rules::IS_FIRST_THREAD;
 use super::{Axis, Bind, For, Known, Origin, Split, Stmt};
-use crate::codegen::kernel_plan::{Grid, RowsBy};
+use crate::codegen::kernel_plan::{Grid, RowsBy, WARP};
 
 impl Builder<'_> {
     /// The loop over rows, or over parts of them.
@@ -28,6 +30,9 @@ impl Builder<'_> {
         let aims = self.loops.aims(0);
         let reduced = self.reduced_in(0);
         reduced.iter().for_each(|&k| self.begin_state(k, &mut body));
+        let by_warp = self.takes_rows_by_warp();
+        // All threads of a warp, or of a block, compute what is of the row.
+        let grid = if by_warp { Grid { rows: RowsBy::Block, ..grid } } else { grid };
         let bind = if grid.rows == RowsBy::Block { Bind::Thread } else { Bind::Serial };
         match (split, self.wide) {
             (Split::Parts, Some(wide)) => self.wide_elements((0, &aims), wide, &mut body),
@@ -42,12 +47,11 @@ impl Builder<'_> {
                 body.push(For::over(Axis::Shares, bind, inner));
             }
         }
-        if split == Split::Parts {
-            self.settle_shifted(&reduced, &mut body);
-        }
         if grid.rows == RowsBy::Block {
-            self.merge_threads(&reduced, grid.threads, &mut body);
+            let threads = if by_warp { WARP } else { grid.threads };
+            self.merge_threads(&reduced, threads, &mut body);
         }
+        self.settle_shifted(&reduced, &mut body);
         match split {
             Split::Parts => self.leave(&reduced, grid, &mut body),
             Split::Merge => {
@@ -55,7 +59,11 @@ impl Builder<'_> {
                 self.row_of_phase(1, grid, true, &mut body);
             }
         }
-        let bind = if grid.rows == RowsBy::Block { Bind::Block } else { Bind::Grid };
+        let bind = match grid.rows {
+            RowsBy::Block if by_warp => Bind::Warp,
+            RowsBy::Block => Bind::Block,
+            RowsBy::Thread => Bind::Grid,
+        };
         self.nest.body.push(For::over(Axis::Rows, bind, body));
     }
 

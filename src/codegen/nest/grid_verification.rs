@@ -136,9 +136,7 @@ impl Verifier<'_> {
             (Axis::Elements, Bind::Serial) => self.is_in(Axis::Rows, Bind::Grid),
             (Axis::Chunks | Axis::Distances, Bind::Serial) => self.is_in(Axis::Rows, Bind::Block),
             (Axis::Halves(lanes), Bind::Unroll) => lanes.is_power_of_two() && lanes <= WARP && self.has_all_lanes(),
-            (Axis::Shares, Bind::Thread) => {
-                self.is_in(Axis::Rows, Bind::Block) && self.nest.split == Some(Split::Merge)
-            }
+            (Axis::Shares, Bind::Thread) => self.has_team() && self.nest.split == Some(Split::Merge),
             (Axis::Shares, Bind::Serial) => self.is_in(Axis::Rows, Bind::Grid) && self.nest.split == Some(Split::Merge),
             (Axis::Batches(_), Bind::Unroll) => self.has_team(),
             (Axis::Spans(rounds), Bind::Serial) => rounds > 0 && self.has_team(),

@@ -642,7 +642,14 @@ impl Machine<'_> {
             Known::First => at.from,
             Known::Line => at.line + at.u,
             Known::Point => at.i,
-            Known::Thread | Known::Lane | Known::Element | Known::End | Known::Row | Known::Rows | Known::Distance => 0,
+            Known::Thread
+            | Known::Lane
+            | Known::InGroup
+            | Known::Element
+            | Known::End
+            | Known::Row
+            | Known::Rows
+            | Known::Distance => 0,
         })
     }
 

@@ -336,7 +336,7 @@ impl Known {
             Known::Piece => "piece",
             Known::First => "first",
             Known::Line => "line",
-            Known::Point => "i",
+            Known::Point | Known::InGroup => "i",
             Known::Thread => "thread",
             Known::Lane => "lane",
             Known::Element => "element",

@@ -47,21 +47,28 @@ pub(super) const MEAN: &str = "y / m";
 pub(super) const MEAN_OF_FLOATS: &str = "h + (double)p / m";
 /// See [`MEAN_OF_FLOATS`].
 pub(super) const SQUARES_OF_FLOATS: &str = "e - (double)p * p / m";
-/// The same with a factor for all interleaved rows: a division of doubles takes longer than
-/// reading a dozen lines.
+/// The same with a factor, of all interleaved rows and for blocks of threads: a division of doubles
+/// takes longer than reading a dozen lines.
 pub(super) const SHARE: &str = "1.0 / m";
 /// See [`SHARE`].
 pub(super) const MEAN_BY_SHARE: &str = "h + p * w";
 /// See [`SHARE`].
 pub(super) const SQUARES_BY_SHARE: &str = "e - p * (p * w)";
-/// What a thread subtracts from all of its elements: the first of them.
-pub(super) const FIRST_OF_THREAD: &str = "k > 0 ? h : (double)x";
+/// What a thread subtracts from all of its elements: the first of them, unless it is infinite or
+/// NaN.
+pub(super) const FIRST_OF_THREAD: &str = "k > 0 ? h : (double)jo_finitef(x)";
+/// Whether an element is the first of those that a thread takes at once.
+pub(super) const IS_FIRST_OF_GROUP: &str = "g == 0";
+/// How far what a thread has subtracted is from another such number.
+pub(super) const DISTANCE: &str = "h - b";
+/// The sum of the differences from that other number, and of their squares.
+pub(super) const SUM_MOVED: &str = "p + k * g";
+/// See [`SUM_MOVED`].
+pub(super) const SQUARES_MOVED: &str = "e + g * (p + p + k * g)";
 /// Whether a thread has had elements.
 pub(super) const HAS_ELEMENTS: &str = "k > 0";
-/// The mean of them, and the squares without it.
-pub(super) const MEAN_OF_THREAD: &str = "h + p / k";
-/// See [`MEAN_OF_THREAD`].
-pub(super) const SQUARES_OF_THREAD: &str = "e - p * (p / k)";
+/// The sum of them.
+pub(super) const SUM_OF_THREAD: &str = "h * k + p";
 /// Whether an element is not what was subtracted from it.
 pub(super) const OTHER: &str = "o | (x != h)";
 /// Squares of differences from a mean that is infinite or NaN are NaN.
@@ -130,9 +137,12 @@ const ALL: &[&str] = &[
     MEAN_BY_SHARE,
     SQUARES_BY_SHARE,
     FIRST_OF_THREAD,
+    IS_FIRST_OF_GROUP,
+    DISTANCE,
+    SUM_MOVED,
+    SQUARES_MOVED,
     HAS_ELEMENTS,
-    MEAN_OF_THREAD,
-    SQUARES_OF_THREAD,
+    SUM_OF_THREAD,
     OTHER,
     SQUARES_OF_INFINITE,
     IS_NAN,

@@ -141,7 +141,7 @@ impl Builder<'_> {
         let Some(rounds) = wide.rounds else { return self.spans((number, aims), wide, body) };
         let phase = self.of_phases().swap_remove(number);
         let fetched = self.fetched(&phase);
-        let batch = self.batch(&fetched, rounds, wide);
+        let batch = self.batch(&fetched, rounds, wide, phase.read.is_empty());
         match batch < rounds && !fetched.is_empty() {
             true => {
                 let loops = self.rounds((batch, Whole::Batch), (&phase, aims), fetched);
@@ -154,7 +154,7 @@ impl Builder<'_> {
     /// The loop over the elements of a row of any length.
     fn spans(&mut self, (number, aims): (usize, &[Aim]), wide: Wide, body: &mut Vec<Stmt>) {
         let of = |phase: usize| self.of_phase(phase, &BTreeSet::new());
-        let batch = |phase: usize| self.batch(&self.fetched(&of(phase)), MOST_ROUNDS, wide);
+        let batch = |phase: usize| self.batch(&self.fetched(&of(phase)), MOST_ROUNDS, wide, true);
         // All phases read an access in the same rounds.
         let (phase, count) = (of(number), (0..self.loops.phases).map(batch).min().unwrap_or(1));
         let fetched = self.fetched(&phase);
@@ -191,12 +191,18 @@ impl Builder<'_> {
         self.step_of(value).is_none() && self.nest.accesses[value].is_wide
     }
 
-    /// How many rounds are read ahead: a divisor of all.
-    fn batch(&self, fetched: &[usize], rounds: usize, wide: Wide) -> usize {
+    /// How many rounds are read ahead: a divisor of all, for which a thread has registers beside
+    /// those of the elements that it keeps by then.
+    fn batch(&self, fetched: &[usize], rounds: usize, wide: Wide, is_first: bool) -> usize {
         let bytes = |&at: &usize| self.nest.accesses[at].dtype.size() * wide.lanes;
         let of_round: usize = fetched.iter().map(bytes).sum();
+        let kept = wide.rounds.map_or(0, |_| self.kept_at_once() * wide.lanes);
+        let fits = |batch: usize| {
+            let before = if is_first { rounds - batch } else { rounds };
+            wide.registers().is_none_or(|registers| kept * before + batch * of_round.div_ceil(4) <= registers)
+        };
         let most = (wide.ahead / of_round.max(1)).clamp(1, rounds);
-        (1..=most).rev().find(|&batch| rounds.is_multiple_of(batch)).unwrap_or(1)
+        (1..=most).rev().find(|&batch| rounds.is_multiple_of(batch) && fits(batch)).unwrap_or(1)
     }
 
     /// The points of a thread.
