@@ -40,12 +40,14 @@ mod activity;
 mod captured_values;
 mod fitting;
 mod formula_writer;
+mod gradient_types;
 pub(crate) mod joint_graph;
 mod nested_groups;
 mod packed_results;
 mod reverse_graph;
 
 use formula_writer::{Thing, Writer};
+pub(crate) use gradient_types::gradient_type;
 use jitopt_core::analysis::grad_mode::is_about_grad_mode;
 use jitopt_core::analysis::gradient_claims::forget_claims;
 use jitopt_core::analysis::gradient_roles::Roles;
@@ -53,8 +55,8 @@ use jitopt_core::ir::{Attribute, Graph, Node, Value, ValueMap};
 use jitopt_core::ops::gradient_table::function;
 use jitopt_core::pass::{PassContext, PassError, PassInfo, PassOption};
 use jitopt_core::symbol::{attr, prim};
+use jitopt_core::types::Type;
 use jitopt_core::types::release::Release;
-use jitopt_core::types::{Strides, TensorType, Type, TypeKind};
 use jitopt_core::{graph_dump, graph_update};
 use packed_results::Packing;
 use reverse_graph::Undifferentiable;
@@ -114,7 +116,7 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     }
     for group in groups {
         if has_hidden_results(graph, group) {
-            cx.missed(graph, "graphs-differentiated", group, || "it had its gradient when it was printed".to_owned());
+            cx.missed(graph, "graphs-differentiated", group, || "the printed group has a gradient already".to_owned());
         } else if graph.attribute(group, attr::F_REAL_OUTPUTS).is_none() {
             differentiate(graph, cx, group)?;
         }
@@ -295,14 +297,6 @@ fn differentiate(graph: &mut Graph, cx: &mut PassContext<'_>, group: Node) -> Re
     graph.set_attribute(group, attr::REVERSE_SUBGRAPH, Attribute::Graph(Box::new(backward)));
     roles.note(graph, group);
     Ok(())
-}
-
-/// The type of a gradient of a value, defined or undefined. Strides are not part of it: the caller
-/// chooses them.
-pub(crate) fn gradient_type(of: Type, is_given: bool) -> Type {
-    let known = of.as_tensor().filter(|_| is_given).cloned().unwrap_or_default();
-    let strides = Strides::Unknown;
-    Type::new(TypeKind::Tensor(TensorType { undefined: Some(!is_given), requires_grad: None, strides, ..known }))
 }
 
 /// Types gradients of results as the results, and gradients of values that are only captured as

@@ -208,7 +208,7 @@ fn layer_before(graph: &Graph, norm: Node) -> Result<Node, String> {
     let is_false =
         |value: Value| matches!(graph.constant(value).flatten(), Some(Attribute::Int(0) | Attribute::Bool(false)));
     if !is_false(graph.input(norm, 5)) {
-        return Err("it is not known to be in evaluation".to_owned());
+        return Err("the batch norm may be in training mode".to_owned());
     }
     let read = graph.input(norm, 0);
     let found = graph.definer(read).and_then(|node| {

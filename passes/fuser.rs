@@ -360,7 +360,7 @@ impl Fuser {
         let planned = self.plan.as_ref().and_then(|plan| plan.group(graph, consumer));
         let contents = self.contents_of_both(graph, consumer, producer);
         let group = cx.rewrite(graph, "producers-fused", producer, |graph| {
-            graph_update!("Fusing %{} into the node of %{}", graph.name(value), first_name(graph, consumer));
+            graph_update!("Fusing {} into the kernel of {}", described(graph, producer), described(graph, consumer));
             self.groups.db.move_before_topologically(graph, producer, consumer);
             let group = self.groups.group_of(graph, consumer);
             if graph.kind(producer) == prim::FUSION_GROUP {
@@ -463,8 +463,11 @@ fn latest_first(graph: &Graph, node: Node) -> Vec<(Node, Value)> {
     all
 }
 
-fn first_name(graph: &Graph, node: Node) -> String {
-    graph.outputs(node).next().map_or(String::new(), |value| graph.name(value))
+/// A node in the log: its kind, and the name of its result. Numbers are left out, as those of values
+/// that the pass creates are in no text that is printed.
+fn described(graph: &Graph, node: Node) -> String {
+    let name = graph.outputs(node).next().filter(|&value| graph.is_named(value)).map(|value| graph.name(value));
+    format!("{}{}", graph.kind(node), name.map_or(String::new(), |name| format!(" of %{name}")))
 }
 
 /// Whether a node draws random numbers.

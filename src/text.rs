@@ -10,6 +10,7 @@ pub mod diagnostic;
 mod dialects;
 mod extents;
 pub mod extract;
+mod file_kinds;
 mod frame;
 pub mod literal;
 pub mod number;

@@ -8,7 +8,7 @@
 //!                                                      return (%y, %grad_self)
 //! ```
 
-use super::gradient_type;
+use super::gradient_types::gradient_type;
 use jitopt_core::analysis::gradient_claims::requires_gradient;
 use jitopt_core::analysis::gradient_roles::Roles;
 use jitopt_core::ir::{Graph, Node, Value, ValueMap};

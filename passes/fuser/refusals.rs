@@ -85,7 +85,7 @@ impl Refusal {
         match self {
             Refusal::Kind => format!("{} is not a pointwise operator", kind(producer)),
             Refusal::ConsumerKind => format!("{}{user}, which reads it, is not a pointwise operator", kind(consumer)),
-            Refusal::Untaken(node, why) => format!("{} is fused at no level: {why}", kind(node)),
+            Refusal::Untaken(node, why) => format!("{} has no kernel at any level: {why}", kind(node)),
             Refusal::HandsOn(node) => format!(
                 "{} may return its operand unchanged: types do not prove a conversion, and alone it is not worth a kernel",
                 kind(node)
@@ -139,7 +139,7 @@ impl Refusal {
             Refusal::Between(Some(node)) => {
                 let name =
                     graph.outputs(node).next().map_or(String::new(), |value| format!(" of %{}", graph.name(value)));
-                format!("{}{name} must run between the two", kind(node))
+                format!("{}{name} must run between these two nodes", kind(node))
             }
             Refusal::Between(None) => {
                 format!("it cannot be moved to the node{user}: its operands are written to in between")

@@ -159,7 +159,7 @@ impl Sight<'_> {
             return Err("its dimension is not constant".to_owned());
         }
         match graph.inputs(list).find(|&value| !self.is_checked(value, list, false)) {
-            Some(value) => Err(format!("%{} in its list is not determined", graph.name(value))),
+            Some(value) => Err(format!("the size of the list element %{} is not known", graph.name(value))),
             None => Ok(()),
         }
     }

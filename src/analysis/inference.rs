@@ -94,9 +94,9 @@ impl Extent {
         Extent::of(vec![Dim::Unknown; rank])
     }
 
-    /// These sizes, with contiguous strides when `contiguous`.
-    pub(crate) fn fresh(sizes: Vec<Dim>, contiguous: bool) -> Extent {
-        let strides = contiguous.then(|| in_a_row(&sizes)).flatten();
+    /// These sizes, with contiguous strides if so.
+    pub(crate) fn fresh(sizes: Vec<Dim>, is_contiguous: bool) -> Extent {
+        let strides = is_contiguous.then(|| contiguous(&sizes)).flatten();
         Extent { sizes: Some(sizes), strides }
     }
 
@@ -107,7 +107,7 @@ impl Extent {
 }
 
 /// Contiguous strides.
-pub(crate) fn in_a_row(sizes: &[Dim]) -> Option<Vec<i64>> {
+pub(crate) fn contiguous(sizes: &[Dim]) -> Option<Vec<i64>> {
     let mut next = 1i64;
     let mut strides = Vec::with_capacity(sizes.len());
     for dim in sizes.iter().rev() {
@@ -288,8 +288,8 @@ fn strides_of(tensor: &TensorType) -> Option<Vec<i64>> {
 }
 
 /// Whether the strides are known to be contiguous.
-pub(crate) fn is_in_a_row(tensor: &TensorType) -> bool {
-    let row = tensor.sizes.as_deref().and_then(in_a_row);
+pub(crate) fn is_contiguous(tensor: &TensorType) -> bool {
+    let row = tensor.sizes.as_deref().and_then(contiguous);
     row.is_some() && row == strides_of(tensor)
 }
 

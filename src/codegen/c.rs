@@ -53,8 +53,8 @@ impl Printer<'_> {
         self.line("char *const *const data = args->data;");
         self.line("const double *const floats = args->floats;");
         self.line("const i64 rank = args->rank, kept = args->kept, begin = args->begin, end = args->end;");
-        self.line("const i64 stream = args->stream, ask = args->ask, columns = args->columns;");
-        self.line("(void)floats, (void)integers, (void)stream, (void)ask, (void)columns;");
+        self.line("const i64 stream = args->stream, prefetch = args->prefetch, columns = args->columns;");
+        self.line("(void)floats, (void)integers, (void)stream, (void)prefetch, (void)columns;");
         self.numbers("double", "float", self.nest.floats);
         self.numbers("i64", "integer", self.nest.integers);
     }
@@ -229,12 +229,12 @@ impl Printing for Printer<'_> {
                 self.line(&format!("#pragma omp scan inclusive({})", self.nest.variables[*variable].name));
             }
             Stmt::Turn { number, body } => {
-                self.open(&format!("if (turn == {number}) {{"));
+                self.open(&format!("if (phase == {number}) {{"));
                 self.stmts(body);
                 self.line("goto next;");
                 self.close();
             }
-            Stmt::Once { number, body } => self.block(&format!("if (turn == {number} && part == 0) {{"), body),
+            Stmt::Once { number, body } => self.block(&format!("if (phase == {number} && part == 0) {{"), body),
             // Nests of processors have no blocks of threads.
             Stmt::Locate { .. } | Stmt::Reserve(_) | Stmt::Fetch(_) | Stmt::Deliver(_) | Stmt::Barrier => {
                 self.line("#error threads")

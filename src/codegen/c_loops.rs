@@ -24,7 +24,7 @@
 //!
 //! **Prefetching.** A processor recognises sequential reads and fetches what comes next, but only
 //! up to the end of a page, and begins anew in the next one. A compute-bound loop has time to
-//! prefetch what its next vectors load, `if (ask)`. Large launches do so, because their data are in
+//! prefetch what its next vectors load, `if (prefetch)`. Large launches do so, because their data are in
 //! no cache. With variants built for the purpose, for 16.8 MB that no cache holds: `swish` takes
 //! 3.1 ms without prefetching, 2.7 with it, and 2.2 with streaming, too, which alone gives 3.0; a
 //! softmax of contiguous rows 2.5 and not 2.9; a norm 2.1 and not 2.4; mean and variance of 12.8 MB
@@ -54,7 +54,7 @@ impl Printer<'_> {
         self.line("const double count = (double)(blocks * width);");
         self.line("(void)count;");
         if self.nest.direction == Direction::Split {
-            self.line("const i64 turn = args->turn, part = args->part, parts = args->parts;");
+            self.line("const i64 phase = args->phase, part = args->part, parts = args->parts;");
             self.line("char *const found = args->found;");
             self.line("const i64 whole = blocks >= parts;");
             self.line("const i64 first_block = whole ? blocks * part / parts : 0;");
@@ -108,10 +108,10 @@ impl Printer<'_> {
             Axis::Blocks { size, first } => self.blocks(size, first),
             Axis::Lines { at_once: 1, rest_of: 1 } => self.open("for (i64 j = 0; j < rows; j++) {"),
             Axis::Lines { at_once: 1, rest_of } => {
-                self.open(&format!("for (i64 j = ask < 2 ? rows / {rest_of} * {rest_of} : 0; j < rows; j++) {{"));
+                self.open(&format!("for (i64 j = prefetch < 2 ? rows / {rest_of} * {rest_of} : 0; j < rows; j++) {{"));
             }
             Axis::Lines { at_once, .. } => {
-                self.open(&format!("for (i64 j = 0; ask < 2 && j + {at_once} <= rows; j += {at_once}) {{"));
+                self.open(&format!("for (i64 j = 0; prefetch < 2 && j + {at_once} <= rows; j += {at_once}) {{"));
             }
             Axis::Together(lines) => {
                 self.line(&format!("#pragma GCC unroll {lines}"));
@@ -309,8 +309,8 @@ impl Printer<'_> {
     pub(super) fn prefetch(&mut self, accesses: &[usize], ahead: Distance) {
         let widest = accesses.iter().map(|&at| self.nest.accesses[at].dtype.size()).max().unwrap_or(LINE);
         let when = match ahead {
-            Distance::NextRow(most) => format!("ask && kept > 0 && blocks * width <= {most}"),
-            _ => "ask".to_owned(),
+            Distance::NextRow(most) => format!("prefetch && kept > 0 && blocks * width <= {most}"),
+            _ => "prefetch".to_owned(),
         };
         self.open(&format!("if ({when}) for (i64 i = 0; i < m; i += {}) {{", LINE / widest));
         for &at in accesses {

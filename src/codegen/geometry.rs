@@ -12,7 +12,9 @@
 
 mod stacked;
 
-use super::kernel::{ColumnReduction, Direction, Inner, Kernel, Lies, Load, Part, Reduction, Source, Store, Traversal};
+use super::kernel::{
+    ColumnReduction, Direction, Inner, Kernel, Load, Part, Reduction, ResultLayout, Source, Store, Traversal,
+};
 use super::kernel_plan::TUNING;
 use super::window::{Division, Gives, Guard, Placed, Range, is_image};
 use crate::analysis::axis_maps::AxisMap;
@@ -544,23 +546,23 @@ impl<'k> Shapes<'k> {
             let shape = mapped(AxisMap::Kept, &shape, axes);
             return Ok((shape.clone(), layout::contiguous(&shape)));
         }
-        match step.lies {
-            Lies::AsOperands => {}
-            Lies::InARow => return Ok((shape.clone(), layout::contiguous(&shape))),
-            Lies::AsImage(load) => {
+        match step.layout {
+            ResultLayout::AsOperands => {}
+            ResultLayout::Contiguous => return Ok((shape.clone(), layout::contiguous(&shape))),
+            ResultLayout::AsImage(load) => {
                 let strides = self.orders[load].map(|order| layout::strides_in_order(&shape, order));
                 return Ok((shape.clone(), strides.unwrap_or_else(|| layout::contiguous(&shape))));
             }
-            Lies::Kept => {
+            ResultLayout::Kept => {
                 let (_, strides) = operands.first().ok_or("a conversion has no operand")?;
                 let strides = layout::kept_strides(&shape, strides);
                 return Ok((shape, strides));
             }
             // Before 1.5 norms knew no order of dimensions.
-            Lies::WithChannels if !self.kernel.keeps_channels => {
+            ResultLayout::WithChannels if !self.kernel.keeps_channels => {
                 return Ok((shape.clone(), layout::contiguous(&shape)));
             }
-            Lies::WithChannels => return Ok(with_channels(&shape, operands.first())),
+            ResultLayout::WithChannels => return Ok(with_channels(&shape, operands.first())),
         }
         let operands: SmallVec<[_; 4]> = operands.iter().map(|(own, strides)| (&own[..], &strides[..])).collect();
         let strides = layout::traversal_strides(&shape, &operands);

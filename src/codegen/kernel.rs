@@ -94,11 +94,11 @@ pub struct Input {
 
 /// The memory layout of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lies {
+pub enum ResultLayout {
     /// The order of dimensions that eager kernels derive from their operands.
     AsOperands,
     /// Contiguous, whatever the layout of operands.
-    InARow,
+    Contiguous,
     /// That of the operand, as a conversion keeps it.
     Kept,
     /// Channels last where the first operand is, by the rule of batch norms.
@@ -123,7 +123,7 @@ pub struct Step {
     /// The IR line.
     pub line: String,
     /// The memory layout of the result.
-    pub lies: Lies,
+    pub layout: ResultLayout,
     /// Whether the result lacks the reduced dimensions, in which its operands have size 1.
     pub drops: bool,
     /// The scan that this is, where it combines all elements of the row up to this one.

@@ -303,10 +303,10 @@ fn is_worth_streaming(loops: &Loops<'_>, store: usize, tuning: &Tuning) -> bool 
 
 /// Whether a store is contiguous, so that a buffer of its elements can be copied.
 fn may_be_streamed(kernel: &Kernel, traversal: &Traversal, store: usize) -> bool {
-    let in_a_row = traversal.inner[kernel.loads.len() + store] == Inner::Unit;
+    let contiguous = traversal.inner[kernel.loads.len() + store] == Inner::Unit;
     // Loops over a part of a tile fill a part of its buffer.
     let is_whole = traversal.guards[kernel.loads.len() + store] == Guard::None;
-    in_a_row && is_whole && kernel.stores[store].column_reduction.is_none() && !traversal.writes_rows(kernel, store)
+    contiguous && is_whole && kernel.stores[store].column_reduction.is_none() && !traversal.writes_rows(kernel, store)
 }
 
 fn phase(loops: &Loops<'_>, number: usize, tuning: &Tuning) -> PhasePlan {

@@ -9,7 +9,9 @@ mod pool_taps;
 mod recipe_steps;
 
 use super::expression::{Expression, expression};
-use super::kernel::{ColumnReduction, Input, Kernel, Lies, Limit, Load, Made, Outcome, Part, Source, Step, Store};
+use super::kernel::{
+    ColumnReduction, Input, Kernel, Limit, Load, Made, Outcome, Part, ResultLayout, Source, Step, Store,
+};
 use crate::analysis::axis_maps::{AxisMap, AxisMaps};
 use crate::analysis::reduced_dims::recipes_of;
 use crate::interpreter::{Environment, IValue, literal_values};
@@ -372,14 +374,15 @@ impl Lowering<'_> {
         });
         let name = self.fresh(&self.section.name(output));
         let line = self.line(node);
-        let lies = match (row.in_a_row, row.only_converts()) {
-            (true, _) => Lies::InARow,
-            (_, true) => Lies::Kept,
-            _ => Lies::AsOperands,
+        let layout = match (row.contiguous, row.only_converts()) {
+            (true, _) => ResultLayout::Contiguous,
+            (_, true) => ResultLayout::Kept,
+            _ => ResultLayout::AsOperands,
         };
         let (drops, scan) = (false, None);
         let (is_value, phase) = (true, self.kernel.phase_of(&inputs));
-        let source = self.step(Step { formula, computed, out, inputs, name, line, lies, drops, scan, is_value, phase });
+        let source =
+            self.step(Step { formula, computed, out, inputs, name, line, layout, drops, scan, is_value, phase });
         self.known.insert(output, Known::Tensor { source, dtype: out, dimensioned, axis_map });
         Ok(())
     }

@@ -17,7 +17,7 @@ typedef struct {
     const i64 *strides;
     const double *floats;
     const i64 *integers;
-    i64 stream, ask, columns, turn, part, parts;
+    i64 stream, prefetch, columns, phase, part, parts;
     char *found;
     const i64 *bounds;
 } jo_args;

@@ -231,7 +231,7 @@ impl<'g> Machine<'g> {
         let plan = self.plan(graph);
         let params = graph.params(graph.root());
         if params.len() != inputs.len() {
-            return Err(Stop::raised(format!("the graph takes {} inputs, not {}", params.len(), inputs.len())));
+            return Err(Stop::raised(format!("the graph takes inputs: {}; given: {}", params.len(), inputs.len())));
         }
         if let Some(watch) = self.watch.as_mut() {
             watch.entered(graph, graph.root(), &mut inputs);

@@ -42,11 +42,11 @@ pub fn specialized(ty: Type, argument: &Described, detail: Detail) -> Result<Typ
 }
 
 fn tensor(note: &TensorNote, detail: Detail) -> Type {
-    let in_a_row = || layout::contiguous(&note.shape);
+    let contiguous = || layout::contiguous(&note.shape);
     let (sizes, strides) = match detail {
         Detail::Rank => (note.shape.iter().map(|_| Dim::Unknown).collect(), Strides::Unknown),
         Detail::Sizes => {
-            let strides = note.strides.clone().unwrap_or_else(in_a_row);
+            let strides = note.strides.clone().unwrap_or_else(contiguous);
             let known = Strides::Known(strides.to_vec().into());
             let sizes = note.shape.iter().copied().map(Dim::Known).collect();
             (sizes, if strides.is_empty() { Strides::Unknown } else { known })

@@ -1,50 +1,15 @@
 //! The operators that a library call may compute in its epilogue: pointwise functions, and the sum
 //! with a tensor of the same size.
 
+use super::fusion_rules::epilogue;
 use crate::ir::{Attribute, Graph, Node, Value};
 use crate::tensor::DType;
 use crate::tensor::gemm::Function;
 use crate::types::{Dim, TensorType, Type};
 
-/// The function of an operator, given the constants among its operands after the first.
-type Made = fn(&[&Attribute]) -> Option<Function>;
-
-/// Operators with the function that each is.
-const FUNCTIONS: [(&str, Made); 9] = [
-    ("aten::relu", |_| Some(Function::Relu)),
-    ("aten::relu6", |_| Some(Function::Clamp(0.0, 6.0))),
-    ("aten::hardtanh", |of| match of {
-        [low, high] => Some(Function::Clamp(number(low)?, number(high)?)),
-        _ => None,
-    }),
-    ("aten::leaky_relu", |of| match of {
-        [slope] => number(slope).map(Function::LeakyRelu),
-        _ => None,
-    }),
-    ("aten::hardswish", |_| Some(Function::Hardswish)),
-    ("aten::hardsigmoid", |_| Some(Function::Hardsigmoid)),
-    ("aten::sigmoid", |_| Some(Function::Sigmoid)),
-    ("aten::silu", |_| Some(Function::Silu)),
-    ("aten::gelu", |of| match of {
-        [] => Some(Function::Gelu),
-        [Attribute::Str(how)] if **how == *b"none" => Some(Function::Gelu),
-        [Attribute::Str(how)] if **how == *b"tanh" => Some(Function::GeluTanh),
-        _ => None,
-    }),
-];
-
-fn number(value: &Attribute) -> Option<f64> {
-    match value {
-        Attribute::Int(n) => Some(*n as f64),
-        Attribute::Float(x) => Some(x.value),
-        _ => None,
-    }
-}
-
 /// The function of its first operand that a node is, if its other operands are constants.
 pub fn function(graph: &Graph, node: Node) -> Option<Function> {
-    let kind = graph.kind(node).as_str();
-    let (_, made) = FUNCTIONS.iter().find(|row| row.0 == kind)?;
+    let made = epilogue(graph.kind(node))?;
     let constants: Option<Vec<&Attribute>> = graph.inputs(node).skip(1).map(|value| graph.constant(value)?).collect();
     made(&constants?)
 }

@@ -124,7 +124,7 @@ pub struct Formula {
     /// computations with 16-bit floats; earlier ones are rounded to 16 bits first (PyTorch 2.15).
     pub factors: usize,
     /// Whether the result is contiguous, regardless of its operands.
-    pub in_a_row: bool,
+    pub contiguous: bool,
 }
 
 /// Parameters next to one operand are factors by default, operands of a common type are not.
@@ -146,7 +146,7 @@ pub(super) const fn floats(typing: Typing, float: &'static str) -> Formula {
         boolean: "",
         defaults: &[],
         factors: factors(typing),
-        in_a_row: false,
+        contiguous: false,
     }
 }
 
@@ -171,8 +171,8 @@ impl Formula {
         matches!(self.typing, Cast(_) | Named(_) | Like) && self.float == "a"
     }
 
-    pub(super) const fn in_a_row(self) -> Formula {
-        Formula { in_a_row: true, ..self }
+    pub(super) const fn contiguous(self) -> Formula {
+        Formula { contiguous: true, ..self }
     }
 
     pub(super) const fn when(self, when: &'static [When]) -> Formula {

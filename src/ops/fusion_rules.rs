@@ -7,9 +7,14 @@
 use super::recipes::recipes;
 use super::rows::row;
 use super::schema::Schema;
+use crate::ir::Attribute;
 use crate::symbol::Symbol;
+use crate::tensor::gemm::Function;
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
+
+/// The function of an operator, given the constants among its operands after the first.
+pub type Epilogue = fn(&[&Attribute]) -> Option<Function>;
 
 /// One row.
 #[derive(Debug)]
@@ -30,6 +35,8 @@ pub struct FusionRow {
     pub fills: bool,
     /// The reason why no level takes them, if none does.
     pub untaken: Option<&'static str>,
+    /// The function that the epilogue of a library call computes for them, if one does.
+    pub epilogue: Option<Epilogue>,
 }
 
 impl FusionRow {
@@ -58,6 +65,10 @@ impl FusionRow {
         FusionRow { fills: true, like_first: true, ..self }
     }
 
+    pub(super) const fn epilogue(self, epilogue: Epilogue) -> FusionRow {
+        FusionRow { epilogue: Some(epilogue), ..self }
+    }
+
     fn fits(&self, schema: &Schema) -> bool {
         let is_computed = match (self.reduces, self.slides) {
             (true, _) => !recipes(schema).is_empty(),
@@ -74,7 +85,16 @@ impl FusionRow {
 
 /// Pointwise overloads that level 1 takes.
 pub(super) const fn fused(overloads: &'static [&'static str]) -> FusionRow {
-    FusionRow { overloads, level: 1, like_first: false, reduces: false, slides: false, fills: false, untaken: None }
+    FusionRow {
+        overloads,
+        level: 1,
+        like_first: false,
+        reduces: false,
+        slides: false,
+        fills: false,
+        untaken: None,
+        epilogue: None,
+    }
 }
 
 /// Pointwise overloads that no level takes, for this reason.
@@ -98,6 +118,11 @@ fn taken(schema: &Schema) -> Option<&'static FusionRow> {
 /// The rows of a kind.
 fn of(kind: Symbol) -> &'static [FusionRow] {
     row(kind).and_then(|row| row.fusion.known()).unwrap_or_default()
+}
+
+/// The function that the epilogue of a library call computes for a kind.
+pub(super) fn epilogue(kind: Symbol) -> Option<Epilogue> {
+    of(kind).iter().find_map(|row| row.epilogue)
 }
 
 /// The reason why no level takes a pointwise overload; `None` if a level does, or if it is not

@@ -13,11 +13,12 @@
 //! Blocks are paired with their owners. Linear, except for runs of nodes without partners, which
 //! are aligned like the lines of a diff.
 
+use super::line_changes::steps;
 use crate::analysis::fingerprints::{Fingerprints, Sight};
 use crate::ir::{Block, Graph, Node, Value};
 use crate::symbol::Symbol;
 use rustc_hash::FxHashMap;
-use similar::{Algorithm, DiffOp, capture_diff_slices};
+use similar::DiffOp;
 
 /// The maximum product of the lengths of two runs that are aligned; longer ones are paired in
 /// order.
@@ -183,8 +184,8 @@ fn aligned(a: &[Sign], b: &[Sign]) -> Vec<(usize, usize)> {
     let ends = (0..start).map(|i| (i, i)).chain((1..=end).map(|i| (a.len() - i, b.len() - i)));
     let mut pairs: Vec<(usize, usize)> = ends.collect();
     if middle_a.len().saturating_mul(middle_b.len()) <= ALIGNED {
-        for op in capture_diff_slices(Algorithm::Myers, middle_a, middle_b) {
-            if let DiffOp::Equal { old_index, new_index, len } = op {
+        for step in steps(middle_a, middle_b) {
+            if let DiffOp::Equal { old_index, new_index, len } = step {
                 pairs.extend((0..len).map(|i| (start + old_index + i, start + new_index + i)));
             }
         }

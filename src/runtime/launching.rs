@@ -37,10 +37,10 @@ pub(super) fn in_phases(function: Function, arguments: &Arguments<'_>, rows: i64
     let mut places = vec![0_f64; rows as usize * parts * of.slots];
     let found = places.as_mut_ptr().expose_provenance();
     let kept = Arc::new(Kept::new(arguments));
-    for turn in 0..of.phases {
+    for phase in 0..of.phases {
         let kept = kept.clone();
         share_out(parts, parts, move |part| {
-            let part = Some(Part { turn, part: part as i64, parts: parts as i64, found });
+            let part = Some(Part { phase, part: part as i64, parts: parts as i64, found });
             launch(function, &Arguments { part, ..kept.arguments() }, 0, rows);
         });
     }

@@ -22,10 +22,10 @@ struct KernelArgs {
     floats: *const f64,
     integers: *const i64,
     stream: i64,
-    ask: i64,
+    prefetch: i64,
     columns: i64,
     /// See [`Part`].
-    turn: i64,
+    phase: i64,
     part: i64,
     parts: i64,
     found: *mut u8,
@@ -39,7 +39,7 @@ type Entry = unsafe extern "C" fn(*const KernelArgs);
 #[derive(Clone, Copy, Debug)]
 pub struct Part {
     /// The phase of the launch.
-    pub turn: i64,
+    pub phase: i64,
     /// The index of the part.
     pub part: i64,
     /// The number of parts.
@@ -96,7 +96,7 @@ pub struct Arguments<'a> {
     pub integers: &'a [i64],
     /// Whether results are written with non-temporal stores.
     pub stream: bool,
-    /// The cache level of the operands: `ask` in the source.
+    /// The cache level of the operands: `prefetch` in the source.
     pub away: Away,
     /// The number of interleaved rows in a tile, at most
     /// `crate::codegen::kernel_plan::Plan::tile`.
@@ -186,7 +186,8 @@ impl Function {
         debug_assert!(arguments.strides.len() <= rank * arguments.data.len());
         let data: smallvec::SmallVec<[*mut u8; 16]> =
             arguments.data.iter().map(|&address| std::ptr::with_exposed_provenance_mut(address)).collect();
-        let Part { turn, part, parts, found } = arguments.part.unwrap_or(Part { turn: 0, part: 0, parts: 1, found: 0 });
+        let Part { phase, part, parts, found } =
+            arguments.part.unwrap_or(Part { phase: 0, part: 0, parts: 1, found: 0 });
         let args = KernelArgs {
             shape: arguments.shape.as_ptr(),
             rank: rank as i64,
@@ -198,9 +199,9 @@ impl Function {
             floats: arguments.floats.as_ptr(),
             integers: arguments.integers.as_ptr(),
             stream: i64::from(arguments.stream),
-            ask: arguments.away as i64,
+            prefetch: arguments.away as i64,
             columns: arguments.columns as i64,
-            turn,
+            phase,
             part,
             parts,
             found: std::ptr::with_exposed_provenance_mut(found),
@@ -231,7 +232,7 @@ mod tests {
             ($($name:ident)*) => { [$((stringify!($name), offset_of!(KernelArgs, $name))),*] };
         }
         let own = fields!(
-            shape rank kept begin end data strides floats integers stream ask columns turn part parts found bounds
+            shape rank kept begin end data strides floats integers stream prefetch columns phase part parts found bounds
         );
         let in_order: Vec<_> = names.iter().enumerate().map(|(i, name)| (*name, 8 * i)).collect();
         assert_eq!(in_order, own);

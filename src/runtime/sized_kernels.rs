@@ -1,7 +1,7 @@
 //! The kernels of a graph with the sizes that the types of operands give: what predictions and
 //! searches of plans are about. Nothing runs.
 
-use crate::analysis::inference::{in_a_row, number};
+use crate::analysis::inference::{contiguous, number};
 use crate::codegen::cost_model::{Extents, Model};
 use crate::codegen::devices::Device;
 use crate::codegen::geometry::{Geometry, View, settle};
@@ -13,6 +13,7 @@ use crate::ir::{Graph, Node, Value};
 use crate::symbol::prim;
 use crate::tensor::DType;
 use crate::types::Strides;
+use std::fmt;
 
 /// A kernel, and the sizes of its operands.
 #[derive(Clone, Debug)]
@@ -33,7 +34,25 @@ pub struct SizedKernels {
     /// The kernels.
     pub kernels: Vec<SizedKernel>,
     /// Results of other groups, with the reason.
-    pub refused: Vec<(String, String)>,
+    pub refused: Vec<(String, NoKernel)>,
+}
+
+/// Why a group has no kernel of known sizes.
+#[derive(Clone, Debug)]
+pub enum NoKernel {
+    /// The types of the graph do not show the sizes of this operand.
+    Unsized(String),
+    /// No kernel computes it, for this reason.
+    Refused(String),
+}
+
+impl fmt::Display for NoKernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NoKernel::Unsized(operand) => write!(f, "the sizes of %{operand} are not known"),
+            NoKernel::Refused(why) => f.write_str(why),
+        }
+    }
 }
 
 impl SizedKernel {
@@ -74,18 +93,19 @@ pub fn sized_kernels(graph: &Graph, release: Option<Release>) -> SizedKernels {
     found
 }
 
-fn sized((graph, node): (&Graph, Node), section: &Graph, release: Release) -> Result<SizedKernel, String> {
+fn sized((graph, node): (&Graph, Node), section: &Graph, release: Release) -> Result<SizedKernel, NoKernel> {
     let (arguments, _) = arguments_of_types(section, DType::Float);
     let name = format!("prim::{}", graph.kind(node).short());
-    let kernel = lower(section, &name, &arguments, (release.0, release.1)).map_err(|refusal| refusal.why)?;
+    let kernel =
+        lower(section, &name, &arguments, (release.0, release.1)).map_err(|refusal| NoKernel::Refused(refusal.why))?;
     let params: Vec<Value> = section.params(section.root()).collect();
     let operands: Vec<Option<View>> = graph.inputs(node).map(|value| view(graph, value)).collect();
     let is_tensor = |at: usize| params.get(at).is_some_and(|&param| section.ty(param).as_tensor().is_some());
     let unknown = graph.inputs(node).enumerate().find(|&(at, _)| is_tensor(at) && operands[at].is_none());
     if let Some((_, value)) = unknown {
-        return Err(format!("the sizes of %{} are not known", graph.name(value)));
+        return Err(NoKernel::Unsized(graph.name(value)));
     }
-    let geometry = settle(&kernel, &operands)?;
+    let geometry = settle(&kernel, &operands).map_err(NoKernel::Refused)?;
     let (extents, traversal) = (extents(&geometry, &kernel), geometry.traversal);
     Ok(SizedKernel { outputs: outputs(graph, node), kernel, traversal, extents })
 }
@@ -97,7 +117,7 @@ fn view(graph: &Graph, value: Value) -> Option<View> {
     let sizes = tensor.sizes.as_ref()?;
     let strides = match &tensor.strides {
         Strides::Known(strides) => strides.to_vec(),
-        _ => in_a_row(sizes)?,
+        _ => contiguous(sizes)?,
     };
     let shape = sizes.iter().map(|&dim| number(dim)).collect::<Option<_>>()?;
     Some(View { shape, strides: strides.into_iter().collect(), offset: 0 })

@@ -565,8 +565,8 @@ impl Tensor {
 
     /// A copy with the same strides, gaps included; contiguous if elements share an address.
     pub(crate) fn copied_with_strides(&self) -> Result<Tensor> {
-        let in_a_row = self.strides() == &layout::contiguous(self.shape())[..];
-        if in_a_row || self.numel() == 0 || !layout::is_apart(self.shape(), self.strides()) {
+        let contiguous = self.strides() == &layout::contiguous(self.shape())[..];
+        if contiguous || self.numel() == 0 || !layout::is_apart(self.shape(), self.strides()) {
             return Ok(self.copied());
         }
         let reach: i64 = self.shape().iter().zip(self.strides()).map(|(&n, &stride)| (n - 1) * stride).sum();

@@ -33,6 +33,7 @@ mod node_lines;
 use super::bytes::Cursor;
 use super::diagnostic::{Diagnostic, Severity};
 use super::extents::{is_kind, type_extent};
+use super::file_kinds;
 use super::frame::{Frame, OpenBlock};
 use super::literal::Evidence;
 use super::printer::BACKWARD;
@@ -221,13 +222,8 @@ impl<'a> Parser<'a> {
     fn no_graph(&self, start: usize) -> Step<()> {
         let bytes = &self.cursor.text[start..];
         let line = start..self.cursor.line_end().max(start);
-        if bytes.starts_with(b"PK\x03\x04") {
-            let message = "a zip archive, such as a `.pt` file, is not a graph";
-            let help = "print its graph: `print(torch.jit.load(FILE).inlined_graph)`";
-            return fault(start..start + 2, message, help);
-        }
-        if bytes[..line.len()].contains(&0) {
-            return fault(start..start, "a binary file is not a graph", "expected `graph(%x : Tensor, …):`");
+        if let Some((message, help)) = file_kinds::of_no_graph(bytes) {
+            return fault(start..start, message, help);
         }
         fault(line, "malformed graph header", "expected `graph(%x : Tensor, …):`")
     }

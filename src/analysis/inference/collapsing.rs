@@ -1,7 +1,7 @@
 //! Reductions.
 
 use super::elementwise::broadcast_two;
-use super::{Call, Extent, dim_of, is_in_a_row, number, place};
+use super::{Call, Extent, dim_of, is_contiguous, number, place};
 use crate::ops::shape_rules::{Element, Shape};
 use crate::types::Dim;
 use crate::types::era::Era;
@@ -51,7 +51,7 @@ fn reduced(call: &Call<'_>) -> Option<Extent> {
     }
     let sizes = call.sizes()?;
     let rank = sizes.len();
-    let contiguous = is_in_a_row(call.first()?);
+    let contiguous = is_contiguous(call.first()?);
     let keepdim = keepdim?;
     Some(match (dims?, keepdim) {
         // The dimensions kept by argmax over all elements differ by version.

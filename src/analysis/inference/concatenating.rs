@@ -1,6 +1,6 @@
 //! Concatenation and stacking, and parts selected by index.
 
-use super::{Call, Extent, dim_of, is_in_a_row, number, place};
+use super::{Call, Extent, dim_of, is_contiguous, number, place};
 use crate::ops::shape_rules::Shape;
 use crate::types::{Dim, TensorType};
 
@@ -44,7 +44,7 @@ fn concatenated(call: &Call<'_>) -> Option<Extent> {
         false => tensors.iter().map(|tensor| sizes(tensor, i)).reduce(either).unwrap_or(Dim::Unknown),
     };
     let whole = ranks.len() == tensors.len();
-    Some(Extent::fresh((0..rank).map(size).collect(), whole && tensors.iter().all(|tensor| is_in_a_row(tensor))))
+    Some(Extent::fresh((0..rank).map(size).collect(), whole && tensors.iter().all(|tensor| is_contiguous(tensor))))
 }
 
 fn stacked(call: &Call<'_>) -> Option<Extent> {
@@ -59,7 +59,7 @@ fn stacked(call: &Call<'_>) -> Option<Extent> {
         return Some(Extent::ranked(sizes.len() + 1));
     };
     sizes.insert(at, Dim::Known(tensors.len() as i64));
-    Some(Extent::fresh(sizes, tensors.iter().all(|tensor| is_in_a_row(tensor))))
+    Some(Extent::fresh(sizes, tensors.iter().all(|tensor| is_contiguous(tensor))))
 }
 
 fn sized_by(call: &Call<'_>, operands: &[(&str, i64)]) -> Option<Extent> {
@@ -68,7 +68,7 @@ fn sized_by(call: &Call<'_>, operands: &[(&str, i64)]) -> Option<Extent> {
         return Some(Extent::ranked(sizes.len()));
     };
     sizes[at] = operands.iter().find_map(|&(name, less)| last_size(call, name, less)).unwrap_or(Dim::Unknown);
-    Some(Extent::fresh(sizes, is_in_a_row(call.first()?)))
+    Some(Extent::fresh(sizes, is_contiguous(call.first()?)))
 }
 
 /// The last size of a tensor operand, less so many, where it may be given: a number counts as one.

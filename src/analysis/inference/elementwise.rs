@@ -1,12 +1,12 @@
 //! Elementwise operators.
 
-use super::{Call, Extent, is_in_a_row, number, strides_of};
+use super::{Call, Extent, is_contiguous, number, strides_of};
 use crate::ops::shape_rules::Shape;
 use crate::types::{Dim, TensorType};
 
 pub(super) fn extent(call: &Call<'_>) -> Option<Extent> {
     match call.row.shape {
-        Shape::Like => Some(Extent::fresh(call.sizes()?, is_in_a_row(call.first()?))),
+        Shape::Like => Some(Extent::fresh(call.sizes()?, is_contiguous(call.first()?))),
         Shape::Itself => itself(call),
         Shape::AsIndex => Some(Extent::of(call.tensor("index")?.sizes.as_deref()?.to_vec())),
         Shape::AsOther => Some(Extent::of(call.tensor("other")?.sizes.as_deref()?.to_vec())),
@@ -15,7 +15,7 @@ pub(super) fn extent(call: &Call<'_>) -> Option<Extent> {
         _ => {
             let tensors = call.tensors()?;
             let sizes = broadcast(&tensors)?;
-            Some(Extent::fresh(sizes, tensors.iter().all(|tensor| is_in_a_row(tensor))))
+            Some(Extent::fresh(sizes, tensors.iter().all(|tensor| is_contiguous(tensor))))
         }
     }
 }
@@ -24,7 +24,7 @@ pub(super) fn extent(call: &Call<'_>) -> Option<Extent> {
 /// otherwise.
 fn itself(call: &Call<'_>) -> Option<Extent> {
     let first = call.first()?;
-    let strides = strides_of(first).filter(|_| call.schema.formal("memory_format").is_none() || is_in_a_row(first));
+    let strides = strides_of(first).filter(|_| call.schema.formal("memory_format").is_none() || is_contiguous(first));
     Some(Extent::looked_at(call.sizes()?, strides))
 }
 

@@ -1,7 +1,7 @@
 //! Matrix products.
 
 use super::elementwise::broadcast_two;
-use super::{Call, Extent, dim_of, is_in_a_row, number};
+use super::{Call, Extent, dim_of, is_contiguous, number};
 use crate::ops::shape_rules::Shape;
 use crate::types::{Dim, TensorType};
 
@@ -75,7 +75,7 @@ fn linear(call: &Call<'_>) -> Option<Extent> {
         [_] => {}
         _ => return None,
     }
-    let contiguous = call.tensors()?.iter().all(|tensor: &&TensorType| is_in_a_row(tensor));
+    let contiguous = call.tensors()?.iter().all(|tensor: &&TensorType| is_contiguous(tensor));
     Some(Extent::fresh(sizes, contiguous))
 }
 

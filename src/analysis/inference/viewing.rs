@@ -1,6 +1,6 @@
 //! Views: the same elements with other sizes or strides, or copied into another shape.
 
-use super::{Call, Extent, dim_of, is_in_a_row, number, place, product};
+use super::{Call, Extent, dim_of, is_contiguous, number, place, product};
 use crate::ops::shape_rules::Shape;
 use crate::types::{DType, Dim};
 
@@ -96,7 +96,7 @@ fn reshaped(call: &Call<'_>) -> Option<Extent> {
         Some(-1) => dim_of(left()),
         other => dim_of(*other),
     };
-    let contiguous = is_in_a_row(call.first()?);
+    let contiguous = is_contiguous(call.first()?);
     Some(Extent::fresh(wanted.iter().map(size).collect(), contiguous))
 }
 
@@ -220,7 +220,7 @@ fn flattened(call: &Call<'_>) -> Option<Extent> {
     if start > end {
         return None;
     }
-    let contiguous = is_in_a_row(call.first()?);
+    let contiguous = is_contiguous(call.first()?);
     let one = match &sizes[start..=end] {
         [alone] => *alone,
         several => dim_of(elements(several.iter().map(|dim| number(*dim)))),

@@ -59,7 +59,7 @@ fn shared(kernel: &Kernel, traversal: &Traversal, plan: &Plan) -> Result<(), Str
     };
     let name = |i: usize| &kernel.steps[i].name[2..];
     if let Some(&i) = plan.shared.iter().find(|i| !may_be.contains(i)) {
-        return Err(format!("share {}: it is not the same in all rows", name(i)));
+        return Err(format!("share {}: this value is not the same in all rows", name(i)));
     }
     let columns = plan.columns(kernel);
     let is_lost = |source: Source| match source {

@@ -3,7 +3,7 @@
 use super::{Cause, Known, Lowering, Refusal, refuse, refuse_for};
 use crate::analysis::axis_maps::AxisMap;
 use crate::codegen::expression::expression;
-use crate::codegen::kernel::{Input, Kernel, Lies, Limit, Load, Part, Source, Step};
+use crate::codegen::kernel::{Input, Kernel, Limit, Load, Part, ResultLayout, Source, Step};
 use crate::codegen::window::{Gives, Outside, Slide, Tap, Window};
 use crate::ir::Node;
 use crate::ops::schema::Schema;
@@ -204,7 +204,7 @@ impl Lowering<'_> {
         formula: &'static str,
         operands: &[(Typed, DType)],
         (computed, out): (DType, DType),
-        result: Option<(usize, Lies)>,
+        result: Option<(usize, ResultLayout)>,
     ) -> Result<Typed, Refusal> {
         let input = |(letter, &((source, dtype), to)): (char, &(Typed, DType))| Input { letter, source, dtype, to };
         let name = self.section.name(self.section.output(node, result.map_or(0, |(output, _)| output)));
@@ -216,7 +216,7 @@ impl Lowering<'_> {
             inputs: ('a'..).zip(operands).map(input).collect(),
             name,
             line: if result.is_some() { self.line(node) } else { String::new() },
-            lies: result.map_or(Lies::AsOperands, |(_, lies)| lies),
+            layout: result.map_or(ResultLayout::AsOperands, |(_, layout)| layout),
             drops: false,
             scan: None,
             is_value: result.is_some(),
@@ -227,16 +227,16 @@ impl Lowering<'_> {
 
     fn largest(&mut self, node: Node, image: &Image, window: &Window) -> Result<Typed, Refusal> {
         let all = self.taps(image, window, Gives::Element(Outside::Lowest));
-        let (Some((&last, others)), Some(lies)) = (all.split_last(), lies_as(&all)) else {
+        let (Some((&last, others)), Some(layout)) = (all.split_last(), layout_as(&all)) else {
             return refuse("a window without elements");
         };
         let (own, last) = (image.dtype, ((last, image.dtype), image.dtype));
         let formula = larger(own);
         match others {
-            [] => self.combined(node, SAME, &[last], (own, own), Some((0, lies))),
+            [] => self.combined(node, SAME, &[last], (own, own), Some((0, layout))),
             _ => {
                 let found = self.folded(node, others, formula, (own, own))?;
-                self.combined(node, formula, &[(found, own), last], (own, own), Some((0, lies)))
+                self.combined(node, formula, &[(found, own), last], (own, own), Some((0, layout)))
             }
         }
     }
@@ -248,7 +248,7 @@ impl Lowering<'_> {
         }
         let all = self.taps(image, window, Gives::Element(Outside::Lowest));
         let places = self.taps(image, window, Gives::Index);
-        let Some(lies) = lies_as(&all) else { return refuse("a window without elements") };
+        let Some(layout) = layout_as(&all) else { return refuse("a window without elements") };
         let (own, long) = (image.dtype, DType::Long);
         let mut found = ((all[0], own), (places[0], long));
         for (&next, &place) in all.iter().zip(&places).skip(1) {
@@ -257,18 +257,18 @@ impl Lowering<'_> {
             let largest = self.combined(node, larger(own), &operands[..2], (own, own), None)?;
             found = (largest, index);
         }
-        self.combined(node, SAME, &[(found.1, long)], (long, long), Some((1, lies)))
+        self.combined(node, SAME, &[(found.1, long)], (long, long), Some((1, layout)))
     }
 
     /// The sum is computed in doubles, as the interpreter does.
     fn mean(&mut self, node: Node, schema: &Schema, image: &Image, window: &Window) -> Result<Typed, Refusal> {
         let all = self.taps(image, window, Gives::Element(Outside::Nothing));
-        let Some(lies) = lies_as(&all) else { return refuse("a window without elements") };
+        let Some(layout) = layout_as(&all) else { return refuse("a window without elements") };
         let double = DType::Double;
         let sum = self.folded(node, &all, SUM, (image.dtype, double))?;
         let count = self.count(node, schema, image, window)?;
         let operands = [(sum, double), (count, double)];
-        self.combined(node, QUOTIENT, &operands, (double, image.dtype), Some((0, lies)))
+        self.combined(node, QUOTIENT, &operands, (double, image.dtype), Some((0, layout)))
     }
 
     /// The operand of the group that is the image of a gradient.
@@ -306,7 +306,7 @@ impl Lowering<'_> {
         for (i, term) in terms.iter().enumerate() {
             let operands: Vec<(Typed, DType)> = [(sum, double)].into_iter().chain(term.iter().copied()).collect();
             let is_last = i + 1 == terms.len();
-            let result = is_last.then_some((0, Lies::InARow));
+            let result = is_last.then_some((0, ResultLayout::Contiguous));
             sum = self.combined(node, formula, &operands, (double, if is_last { dtype } else { double }), result)?;
         }
         Ok(sum)
@@ -427,7 +427,7 @@ pub(super) fn without_whole_images(kernel: &mut Kernel) {
     };
     for step in &mut kernel.steps {
         step.inputs.iter_mut().for_each(|input| moved(&mut input.source));
-        if let Lies::AsImage(load) = &mut step.lies {
+        if let ResultLayout::AsImage(load) = &mut step.layout {
             *load = place(*load);
         }
     }
@@ -450,8 +450,8 @@ fn larger(dtype: DType) -> &'static str {
 }
 
 /// The order of dimensions of the operand that loads read.
-fn lies_as(all: &[Source]) -> Option<Lies> {
-    all.first().and_then(|source| if let Source::Load(k) = source { Some(Lies::AsImage(*k)) } else { None })
+fn layout_as(all: &[Source]) -> Option<ResultLayout> {
+    all.first().and_then(|source| if let Source::Load(k) = source { Some(ResultLayout::AsImage(*k)) } else { None })
 }
 
 /// One of the numbers for each dimension, the last of which varies fastest.

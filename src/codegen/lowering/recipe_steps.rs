@@ -4,7 +4,7 @@ use super::{Cause, Known, Lowering, Operand, Refusal, refuse, refuse_for};
 use crate::analysis::axis_maps::AxisMap;
 use crate::analysis::reduced_dims::{Axes, axes, besides, is_of_channels, keeps, overload};
 use crate::codegen::expression::{Expression, expression};
-use crate::codegen::kernel::{ColumnReduction, Input, Lies, Reduction, Scan, Source, Step};
+use crate::codegen::kernel::{ColumnReduction, Input, Reduction, ResultLayout, Scan, Source, Step};
 use crate::ir::Node;
 use crate::ops::recipes::{Elements, LETTERS, Line, Making, OPTIONAL, Over, Recipe, ReduceOp};
 use crate::ops::schema::Schema;
@@ -133,7 +133,7 @@ impl Lowering<'_> {
             inputs: vec![Input { letter: 'a', source, dtype, to: out }],
             name: self.fresh(&name),
             line,
-            lies: Lies::AsOperands,
+            layout: ResultLayout::AsOperands,
             drops: !keeps(self.section, cooking.node, k),
             scan: None,
             is_value: true,
@@ -227,10 +227,10 @@ impl Lowering<'_> {
         let reduce = match making {
             Making::Whole(reduce) => reduce,
             Making::Each | Making::Scan(_) | Making::Beside => {
-                let lies = match recipe.over {
-                    Over::Channels if is_given => Lies::WithChannels,
-                    Over::Row | Over::Last if is_given => Lies::InARow,
-                    _ => Lies::AsOperands,
+                let layout = match recipe.over {
+                    Over::Channels if is_given => ResultLayout::WithChannels,
+                    Over::Row | Over::Last if is_given => ResultLayout::Contiguous,
+                    _ => ResultLayout::AsOperands,
                 };
                 let drops = is_given && !terms.keep;
                 let scan = match making {
@@ -239,7 +239,7 @@ impl Lowering<'_> {
                 };
                 let is_value = is_given;
                 let phase = self.kernel.phase_of(&inputs);
-                let step = Step { formula, computed, out, inputs, name, line, lies, drops, scan, is_value, phase };
+                let step = Step { formula, computed, out, inputs, name, line, layout, drops, scan, is_value, phase };
                 return Ok((self.step(step), out));
             }
         };
@@ -286,7 +286,7 @@ impl Lowering<'_> {
             inputs,
             name,
             line,
-            lies: Lies::AsOperands,
+            layout: ResultLayout::AsOperands,
             drops: false,
             scan: None,
             is_value: false,

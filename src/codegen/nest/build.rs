@@ -328,11 +328,11 @@ impl Builder<'_> {
 
     /// Prefetches those of some loads that are contiguous.
     pub(super) fn prefetched(&self, loads: impl IntoIterator<Item = usize>, ahead: Distance) -> Option<Stmt> {
-        let is_in_a_row = |&access: &usize| {
+        let is_contiguous = |&access: &usize| {
             let access = &self.nest.accesses[access];
             access.inner == Inner::Unit && access.watch.is_none()
         };
-        let accesses: Vec<usize> = loads.into_iter().filter(is_in_a_row).collect();
+        let accesses: Vec<usize> = loads.into_iter().filter(is_contiguous).collect();
         (!accesses.is_empty()).then_some(Stmt::Prefetch { accesses, ahead })
     }
 

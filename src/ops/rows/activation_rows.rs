@@ -13,7 +13,7 @@ pub(super) const ROWS: &[Row] = &[
             numbers(Kept, "a <= 0 ? 0 : a").when(&[Before(1, 9)]),
             numbers(Kept, "a < 0 ? 0 : a").float("larger(a, 0.0)"),
         ])),
-        fusion: Has(&[fused(PLAIN)]),
+        fusion: Has(&[fused(PLAIN).epilogue(|_| Some(Function::Relu))]),
         gradient: Has(&[
             ("1.3 2", "grad self = g * type_as(result > 0, result)"),
             ("+1.3 +2 eager", "grad self = masked_fill(g, result <= 0, 0)"),
@@ -28,7 +28,7 @@ pub(super) const ROWS: &[Row] = &[
         kind: "aten::relu6",
         shape: Has(&[sized(S::Like, E::Same)]),
         computation: Has(Formulas(&[floats(Kept, "a < 0 ? 0 : a > 6 ? 6 : a")])),
-        fusion: Has(&[fused(PLAIN).level(2)]),
+        fusion: Has(&[fused(PLAIN).level(2).epilogue(|_| Some(Function::Clamp(0.0, 6.0)))]),
         gradient: Has(&[
             ("2", "grad self = g * __and__(result > 0, result < 6.)"),
             ("+2 eager", "grad self = masked_fill(g, __or__(self <= 0, self >= 6.), 0)"),
@@ -63,7 +63,7 @@ pub(super) const ROWS: &[Row] = &[
             floats(Kept, "a < b ? b : a > c ? c : a").or(&[(1, -1.0), (2, 1.0)]).when(&[Before(1, 5), Fits(1), Fits(2)]),
             floats(Kept, "smaller(larger(a, b), c)").or(&[(1, -1.0), (2, 1.0)]).when(&[Fits(1), Fits(2)]),
         ])),
-        fusion: Has(&[fused(PLAIN).level(2)]),
+        fusion: Has(&[fused(PLAIN).level(2).epilogue(clamped)]),
         gradient: Has(&[
             // PyTorch's formula lets the gradient through at the bounds; eager mode does not.
             ("+1.3 2", "
@@ -82,7 +82,7 @@ pub(super) const ROWS: &[Row] = &[
         kind: "aten::leaky_relu",
         shape: Has(&[sized(S::Like, E::Same).reported_as(RANK)]),
         computation: Has(Formulas(&[floats(Kept, "a > 0 ? a : a * b").or(&[(1, 0.01)]).when(&[FitsWide(1)])])),
-        fusion: Has(&[fused(PLAIN).level(2)]),
+        fusion: Has(&[fused(PLAIN).level(2).epilogue(sloped)]),
         gradient: Has(&[
             // PyTorch's formula rounds the slope to a float, for doubles too; eager mode does not.
             ("+1.3 2", "grad self = where(self > 0, g, g * negative_slope)"),
@@ -133,7 +133,7 @@ pub(super) const ROWS: &[Row] = &[
         kind: "aten::silu",
         shape: Has(&[sized(S::Like, E::Same)]),
         computation: Has(Formulas(&[floats(Kept, "silu(a)")])),
-        fusion: Has(&[fused(PLAIN).level(2)]),
+        fusion: Has(&[fused(PLAIN).level(2).epilogue(|_| Some(Function::Silu))]),
         gradient: Has(&[
             ("2", "
                 input_sigmoid = sigmoid(self)
@@ -161,7 +161,7 @@ pub(super) const ROWS: &[Row] = &[
             // `(1 + tanh(u)) / 2` is the logistic function of `2u`; 1.5957... is `2 sqrt(2 / pi)`.
             floats(Kept, "a * sigmoid(1.5957691216057308 * fma(0.044715 * a, a * a, a))").when(&[Says(1, "tanh")]),
         ])),
-        fusion: Has(&[fused(PLAIN).level(2)]),
+        fusion: Has(&[fused(PLAIN).level(2).epilogue(approximated)]),
         gradient: Has(&[
             ("2", "grad self = gelu_backward(g, self, approximate=approximate)"),
             // Squares of large bfloat16 numbers are infinite in float, and the slope is NaN there.
@@ -215,7 +215,7 @@ pub(super) const ROWS: &[Row] = &[
         kind: "aten::hardsigmoid",
         shape: Has(&[sized(S::Like, E::Same)]),
         computation: Has(Formulas(&[floats(Kept, "(a + 3 < 0 ? 0 : a + 3 > 6 ? 6 : a + 3) / 6")])),
-        fusion: Has(&[fused(PLAIN).level(2)]),
+        fusion: Has(&[fused(PLAIN).level(2).epilogue(|_| Some(Function::Hardsigmoid))]),
         gradient: Has(&[
             ("2 until=1.6", "grad self = masked_fill(g * 0.16666666666666666, self != self, 0)"),
             ("2 from=1.6 until=1.8", "grad self = masked_fill(g * 0.16666666666666666, bitwise_not(__and__(self >= -3., self <= 3.)), 0)"),
@@ -239,7 +239,7 @@ pub(super) const ROWS: &[Row] = &[
         kind: "aten::hardswish",
         shape: Has(&[sized(S::Like, E::Same).reported_as(RANK).since_2()]),
         computation: Has(Formulas(&[floats(Kept, "a * (a + 3 < 0 ? 0 : a + 3 > 6 ? 6 : a + 3) / 6")])),
-        fusion: Has(&[fused(PLAIN).level(2)]),
+        fusion: Has(&[fused(PLAIN).level(2).epilogue(|_| Some(Function::Hardswish))]),
         gradient: Has(&[
             ("2", "
                 m = type_as(self >= 3., result)
@@ -335,7 +335,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         kind: "aten::log_sigmoid",
         shape: Has(&[sized(S::Like, E::Same).reported_as(RANK)]),
-        computation: Has(Formulas(&[floats(Kept, "(a < 0 ? a : 0) - log1p(exp(-absolute(a)))").in_a_row().when(&[Since(1, 5)])])),
+        computation: Has(Formulas(&[floats(Kept, "(a < 0 ? a : 0) - log1p(exp(-absolute(a)))").contiguous().when(&[Since(1, 5)])])),
         fusion: Has(&[fused(PLAIN).level(2)]),
         gradient: Has(&[
             ("+2 halves from=1.11", "grad self = type_as(AD_float(g) * sigmoid(-AD_float(self)), self)"),

@@ -281,7 +281,7 @@ pub(super) const ROWS: &[Row] = &[
             // uses `pow`.
             floats(Promoted(2), "sqrt(a)").when(&[Is(1, 0.5), IsNotOf(DType::Half)]),
             floats(Promoted(2), "rsqrt(a)").when(&[Is(1, -0.5), IsNotOf(DType::Half)]),
-            floats(Promoted(2), "pow(a, b)").integer("raised(a, b)").when(&[Since(1, 6), IsNumber(0), Natural(1)]).in_a_row(),
+            floats(Promoted(2), "pow(a, b)").integer("raised(a, b)").when(&[Since(1, 6), IsNumber(0), Natural(1)]).contiguous(),
             floats(Promoted(2), "b == 0.5 ? sqrt(a) : b == -0.5 ? rsqrt(a) : pow(a, b)").integer("raised(a, b)").when(&[Since(1, 6), IsNumber(1), IsNotOf(DType::Half), Fits(1), Natural(1)]),
             floats(Promoted(2), "b == 0.5 ? sqrt(a) : b == -0.5 ? rsqrt(a) : pow(a, b)").when(&[Before(1, 6), IsNumber(1), IsNotOf(DType::Half), Fits(1)]),
             floats(Promoted(2), "pow(a, b)").integer("raised(a, b)").when(&[Since(1, 6), Fits(1), Natural(1)]),

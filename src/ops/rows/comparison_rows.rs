@@ -274,7 +274,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         kind: "aten::masked_fill",
         shape: Has(&[sized(S::Broadcast, E::Same)]),
-        computation: Has(Formulas(&[floats(Kept, "b ? c : a").when(&[Fits(2)]).in_a_row()])),
+        computation: Has(Formulas(&[floats(Kept, "b ? c : a").when(&[Fits(2)]).contiguous()])),
         fusion: Has(&[
             fused(&["Scalar"]).level(2),
             unfused(&["Tensor"], "its fill value may be out of range of the element type, which raises an exception"),

@@ -197,7 +197,7 @@ pub(super) const ROWS: &[Row] = &[
         computation: Has(Formulas(&[
             all(Kept, "a != a ? 0 : 0").when(LIKE),
             all(Kept, "a != a ? 0 : 0").when(PRESERVING),
-            all(Kept, "a != a ? 0 : 0").when(IN_A_ROW).in_a_row(),
+            all(Kept, "a != a ? 0 : 0").when(IN_A_ROW).contiguous(),
         ])),
         fusion: Has(&[fused(PLAIN).level(2).fills()]),
         gradient: Has(&[("+1.3 +2 none", "")]),
@@ -213,7 +213,7 @@ pub(super) const ROWS: &[Row] = &[
         computation: Has(Formulas(&[
             all(Kept, "a != a ? 1 : 1").when(LIKE),
             all(Kept, "a != a ? 1 : 1").when(PRESERVING),
-            all(Kept, "a != a ? 1 : 1").when(IN_A_ROW).in_a_row(),
+            all(Kept, "a != a ? 1 : 1").when(IN_A_ROW).contiguous(),
         ])),
         fusion: Has(&[fused(PLAIN).level(2).fills()]),
         gradient: Has(&[("1.3 none", ""), ("+2 none", "")]),

@@ -430,7 +430,7 @@ pub(super) const ROWS: &[Row] = &[
         kind: "aten::sigmoid",
         shape: Has(&[sized(S::Like, E::Real).reported_as(SIZES)]),
         computation: Has(Formulas(&[floats(Real, "sigmoid(a)")])),
-        fusion: Has(&[fused(PLAIN)]),
+        fusion: Has(&[fused(PLAIN).epilogue(|_| Some(Function::Sigmoid))]),
         gradient: Has(&[
             ("1.3 2", "grad self = (1 - result) * result * g"),
             ("+2 halves", "grad self = sigmoid_backward(g, result)"),

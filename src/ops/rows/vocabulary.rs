@@ -3,6 +3,7 @@
 pub(super) use super::Computation::{Both, Formulas, Recipes, Windows};
 pub(super) use super::Fact::{Has, No};
 use super::{Accuracy, AsResult, Error, OperandHint, Operands, Rank};
+use crate::ir::Attribute;
 pub(super) use crate::ops::formulas::Typing::{
     Cast, Chosen, Compared, FloatPromoted, Kept, Like, Named, Predicate, Promoted, Real,
 };
@@ -17,6 +18,7 @@ pub(super) use crate::ops::shape_rules::{Element as E, FRESH, ONLY_SIZES, RANK, 
 pub(super) use crate::ops::touches::Touch;
 pub(super) use crate::ops::window_rules::{Pooled, over};
 use crate::tensor::DType;
+pub(super) use crate::tensor::gemm::Function;
 
 /// Overloads without a name.
 pub(super) const PLAIN: &[&str] = &[""];
@@ -192,3 +194,37 @@ impl OperandHint {
 pub(super) const MAX: &str = "a > b ? a : b";
 /// The minimum of integers and of bools.
 pub(super) const MIN: &str = "a < b ? a : b";
+
+/// The epilogue of an operator that takes two bounds.
+pub(super) fn clamped(of: &[&Attribute]) -> Option<Function> {
+    match of {
+        [low, high] => Some(Function::Clamp(constant(low)?, constant(high)?)),
+        _ => None,
+    }
+}
+
+/// The epilogue of an operator that takes a slope.
+pub(super) fn sloped(of: &[&Attribute]) -> Option<Function> {
+    match of {
+        [slope] => constant(slope).map(Function::LeakyRelu),
+        _ => None,
+    }
+}
+
+/// The epilogue of `gelu`, which releases before 1.12 have without an approximation.
+pub(super) fn approximated(of: &[&Attribute]) -> Option<Function> {
+    match of {
+        [] => Some(Function::Gelu),
+        [Attribute::Str(how)] if **how == *b"none" => Some(Function::Gelu),
+        [Attribute::Str(how)] if **how == *b"tanh" => Some(Function::GeluTanh),
+        _ => None,
+    }
+}
+
+fn constant(value: &Attribute) -> Option<f64> {
+    match value {
+        Attribute::Int(n) => Some(*n as f64),
+        Attribute::Float(x) => Some(x.value),
+        _ => None,
+    }
+}

@@ -495,7 +495,7 @@ impl Machine<'_> {
         let name = |entry: &(Id, Id)| self.text_of(entry.0);
         let names = entries.iter().map(name).collect::<Result<Vec<&str>>>()?;
         match names.into_iter().find(|name| PROPERTIES.contains(name) || name.starts_with("__")) {
-            Some(name) => refuse(format!("a state that sets {} of a tensor", shown(name))),
+            Some(name) => refuse(format!("the pickled state of a tensor sets its property {}", shown(name))),
             None => Ok(()),
         }
     }

@@ -75,7 +75,7 @@ impl Merged {
             text += &format!("kinds: {}\n", counted(self.classes.iter().map(|(name, count)| (name, *count)).collect()));
         }
         if self.repeated > 0 {
-            text += &format!("{} results were there before, and are counted once\n", self.repeated);
+            text += &format!("repeated results, counted once: {}\n", self.repeated);
         }
         for (verdict, files) in self.verdicts.iter().filter(|(verdict, _)| !GOOD.contains(&verdict.as_str())) {
             files.iter().take(MOST_NAMED).for_each(|file| text += &format!("{verdict}: {file}\n"));
@@ -123,7 +123,7 @@ mod tests {
         assert!(!all.is_good());
         assert_eq!(
             all.as_text(),
-            "2 results: 1 accepted, 1 refused\nkinds: 1 files\n1 results were there before, and are counted once\nrefused: b.pt\n"
+            "2 results: 1 accepted, 1 refused\nkinds: 1 files\nrepeated results, counted once: 1\nrefused: b.pt\n"
         );
     }
 

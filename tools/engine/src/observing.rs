@@ -2,9 +2,10 @@
 
 use jitopt_core::ir::Graph;
 use jitopt_core::pass::{Observer, PassRun, RunError};
+use jitopt_core::report::line_changes::LineChanges;
 use jitopt_core::text::{PrintOptions, print};
 use jitopt_core::verify;
-use similar::{ChangeTag, TextDiff};
+use similar::ChangeTag;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -92,8 +93,7 @@ impl Watcher {
         match how {
             Changed::Full => self.show(now),
             Changed::Diff => {
-                let diff = TextDiff::from_lines(&old, &new);
-                let text = diff.unified_diff().context_radius(2).header("before", &format!("after {name}")).to_string();
+                let text = LineChanges::new(&old, &new).unified(2, "before", &format!("after {name}"));
                 self.show(text.as_bytes());
             }
             Changed::Word => {
@@ -110,11 +110,11 @@ fn memmem(line: &[u8], wanted: &[u8]) -> bool {
 
 /// Changed lines with the changed words marked: `[-old-]{+new+}`, or in colours.
 fn words(old: &str, new: &str, colour: bool) -> String {
-    let diff = TextDiff::from_lines(old, new);
+    let changes = LineChanges::new(old, new);
     let mut out = String::new();
-    for group in diff.grouped_ops(1) {
-        for change in group.iter().flat_map(|op| diff.iter_inline_changes(op)) {
-            let (sign, open, close) = match (change.tag(), colour) {
+    for group in changes.groups(1) {
+        for line in group.iter().flat_map(|step| changes.lines(step)) {
+            let (sign, open, close) = match (line.tag, colour) {
                 (ChangeTag::Equal, _) => (' ', "", ""),
                 (ChangeTag::Delete, false) => ('-', "[-", "-]"),
                 (ChangeTag::Delete, true) => ('-', "\x1b[31m", "\x1b[0m"),
@@ -122,13 +122,9 @@ fn words(old: &str, new: &str, colour: bool) -> String {
                 (ChangeTag::Insert, true) => ('+', "\x1b[32m", "\x1b[0m"),
             };
             out.push(sign);
-            for (emphasised, text) in change.iter_strings_lossy() {
-                let line = text.trim_end_matches('\n');
-                out.push_str(&if emphasised && !line.is_empty() {
-                    format!("{open}{line}{close}")
-                } else {
-                    line.to_owned()
-                });
+            for (is_marked, text) in line.parts {
+                let text = text.trim_end_matches('\n');
+                out.push_str(&if is_marked { format!("{open}{text}{close}") } else { text.to_owned() });
             }
             out.push('\n');
         }

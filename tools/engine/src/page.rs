@@ -5,9 +5,10 @@ use crate::fusion_report;
 use jitopt_core::codegen::whole_graph;
 use jitopt_core::ir::Graph;
 use jitopt_core::pass::{Observer, PassRun, RunError, Session};
+use jitopt_core::report::line_changes::LineChanges;
 use jitopt_core::text::{PrintOptions, print};
 use jitopt_passes::fuser::Tally;
-use similar::{ChangeTag, DiffOp, TextDiff};
+use similar::{ChangeTag, DiffOp};
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -145,27 +146,27 @@ fn compared(old: &str, new: &str) -> String {
         let (old, new) = (old.lines().count(), new.lines().count());
         return format!("<tr><td>{old} lines</td><td>{new} lines</td></tr>\n");
     }
-    let diff = TextDiff::from_lines(old, new);
+    let changes = LineChanges::new(old, new);
     let mut rows = String::new();
-    for (i, group) in diff.grouped_ops(AROUND).iter().enumerate() {
+    for (i, group) in changes.groups(AROUND).iter().enumerate() {
         if i > 0 {
             rows += "<tr class=\"gap\"><td>⋮</td><td>⋮</td></tr>\n";
         }
-        group.iter().for_each(|op| side_by_side(&mut rows, &diff, op));
+        group.iter().for_each(|step| side_by_side(&mut rows, &changes, step));
     }
     rows
 }
 
 /// The rows of one change: deleted and inserted lines next to each other.
-fn side_by_side(rows: &mut String, diff: &TextDiff<'_, '_, str>, op: &DiffOp) {
+fn side_by_side(rows: &mut String, changes: &LineChanges<'_>, step: &DiffOp) {
     let (mut left, mut right) = (Vec::new(), Vec::new());
-    for change in diff.iter_inline_changes(op) {
+    for changed in changes.lines(step) {
         let mut line = String::new();
-        for (marked, text) in change.iter_strings_lossy() {
+        for (marked, text) in changed.parts {
             let text = escaped(text.trim_end_matches('\n'));
             line += &if marked && !text.is_empty() { format!("<mark>{text}</mark>") } else { text };
         }
-        match change.tag() {
+        match changed.tag {
             ChangeTag::Equal => {
                 left.push(line.clone());
                 right.push(line);
@@ -174,7 +175,7 @@ fn side_by_side(rows: &mut String, diff: &TextDiff<'_, '_, str>, op: &DiffOp) {
             ChangeTag::Insert => right.push(line),
         }
     }
-    let (gone, come) = match op {
+    let (gone, come) = match step {
         DiffOp::Equal { .. } => ("", ""),
         _ => (" class=\"gone\"", " class=\"come\""),
     };
@@ -191,7 +192,7 @@ fn side_by_side(rows: &mut String, diff: &TextDiff<'_, '_, str>, op: &DiffOp) {
 /// Runs of constants as one collapsed line each: a graph may begin with hundreds.
 fn joined_constants(lines: Vec<String>) -> Vec<String> {
     const FEWEST: usize = 4;
-    let is_constant = |line: &String| line.contains("prim::Constant");
+    let is_constant = |line: &String| ["prim::Constant[", "prim::Constant("].iter().any(|kind| line.contains(kind));
     let mut joined = Vec::new();
     for run in lines.chunk_by(|a, b| is_constant(a) == is_constant(b)) {
         if run.len() < FEWEST || !is_constant(&run[0]) {
@@ -207,10 +208,12 @@ fn joined_constants(lines: Vec<String>) -> Vec<String> {
 /// Pairs that `fuse` left apart, with its reasons.
 fn apart(session: &Session) -> String {
     let causes = fusion_report::causes(session.remarks.clone(), "producers-fused");
+    let head = "<h2>What did not fuse, and why</h2>\n";
     if causes.is_empty() {
-        return String::new();
+        let ran = session.stats.keys().any(|counter| counter.starts_with("fuse."));
+        return if ran { format!("{head}<p>No pair of operators was refused.</p>\n") } else { String::new() };
     }
-    let mut text = "<h2>What did not fuse, and why</h2>\n<table>\n".to_owned();
+    let mut text = format!("{head}<table>\n");
     for (why, remarks) in &causes {
         let places: Vec<String> = fusion_report::places(remarks).iter().map(|line| escaped(line)).collect();
         let _ = writeln!(

@@ -14,7 +14,7 @@ use jitopt_core::pass::{self, Pipeline, Session};
 use jitopt_core::runtime::cubin::KernelResources;
 use jitopt_core::runtime::cuda_libraries::NVRTC_VARIABLE;
 use jitopt_core::runtime::resources_of_text;
-use jitopt_core::runtime::sized_kernels::{SizedKernel, SizedKernels, sized_kernels};
+use jitopt_core::runtime::sized_kernels::{NoKernel, SizedKernel, SizedKernels, sized_kernels};
 use serde_json::{Value, json};
 
 /// What a prediction is about.
@@ -56,8 +56,11 @@ impl Subject {
     /// Warns of groups without a prediction.
     pub(crate) fn warn(&self, workspace: &mut Workspace<'_>) {
         for (outputs, why) in &self.sized.refused {
-            let sizes = if why.ends_with("not known") { "; give --shape '%x=SIZES', and shape-analysis" } else { "" };
-            workspace.warn(format!("no prediction for the group of {outputs}: {why}{sizes}"));
+            let help = match why {
+                NoKernel::Unsized(_) => "; give --shape '%x=SIZES', and shape-analysis",
+                NoKernel::Refused(_) => "",
+            };
+            workspace.warn(format!("no prediction for the group of {outputs}: {why}{help}"));
         }
     }
 }

@@ -8,7 +8,7 @@
 //! Two rules prevent checks that silently check nothing: a misspelt directive is an error, and so
 //! is a prefix that was requested but never occurs.
 //!
-//! Intended differences from LLVM: regular expressions are those of the `regex` crate (so `\d` and
+//! Intended differences from LLVM: regular expressions are those of `regex-lite` (so `\d` and
 //! `\b` work, and a backslash escapes inside brackets), matching is leftmost-longest as in LLVM,
 //! and numeric substitution (`[[#…]]`, `[[@LINE]]`) is refused with an explanation.
 

@@ -2,7 +2,7 @@
 
 use crate::pieces::Piece;
 use crate::translate::may_stop_short;
-use regex::{Captures, Regex};
+use regex_lite::{Captures, Regex};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -205,12 +205,12 @@ impl Pattern {
     /// replaced by its expression: that matches more than the use may, which the steps then verify.
     fn expression(&self, variables: &Variables) -> String {
         let part = |(at, piece): (usize, &Piece)| match piece {
-            Piece::Text(text) => regex::escape(text),
+            Piece::Text(text) => regex_lite::escape(text),
             Piece::Expression(text) => format!("(?:{text})"),
             Piece::Define(_, text) => format!("(?P<{}>{text})", group(at)),
             Piece::Use(name) => match inner_definition(&self.pieces, at) {
                 Some(text) => format!("(?:{text})"),
-                None => regex::escape(variables.get(name).map_or("", String::as_str)),
+                None => regex_lite::escape(variables.get(name).map_or("", String::as_str)),
             },
         };
         self.pieces.iter().enumerate().map(part).collect()

@@ -2,14 +2,14 @@
 //! `[[uses]]`.
 
 use crate::translate::translate;
-use regex::Regex;
+use regex_lite::Regex;
 
 /// One part of a pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
     /// Literal text.
     Text(String),
-    /// An expression, in the spelling of the `regex` crate.
+    /// An expression, in the spelling of the `regex-lite` crate.
     Expression(String),
     /// Defines a name by the match of an expression.
     Define(String, String),
@@ -116,18 +116,8 @@ pub(crate) fn checked(expression: &str, at: usize) -> Result<String, BadPattern>
     let translated = translate(expression);
     match Regex::new(&translated) {
         Ok(_) => Ok(translated),
-        Err(error) => Err(bad_expression(expression, at, &error.to_string())),
+        Err(error) => Err(BadPattern::new(at, format!("bad regular expression: {error}"))),
     }
-}
-
-/// Converts an error of the crate, which shows the expression with a caret, to its position and
-/// last line.
-fn bad_expression(expression: &str, at: usize, shown: &str) -> BadPattern {
-    let reason = shown.lines().last().unwrap_or(shown).trim_start_matches("error: ");
-    let caret = shown.lines().find(|line| line.trim_start().starts_with('^'));
-    let column = caret.map_or(0, |line| line.find('^').unwrap_or(4).saturating_sub(4));
-    let offset = expression.char_indices().nth(column).map_or(expression.len(), |(offset, _)| offset);
-    BadPattern::new(at + offset, format!("bad regular expression: {reason}"))
 }
 
 #[cfg(test)]
@@ -162,7 +152,7 @@ mod tests {
             assert_eq!((error.at, error.message.as_str()), (at, message), "{pattern}");
         }
         let error = cut("ab {{c(d}}").unwrap_err();
-        assert_eq!(error.at, 6, "{error:?}");
-        assert!(error.message.contains("unclosed group"), "{error:?}");
+        assert_eq!(error.at, 5, "{error:?}");
+        assert!(error.message.contains("group without closing"), "{error:?}");
     }
 }

@@ -1,5 +1,5 @@
-//! Translates POSIX regular expressions, as LLVM interprets them, to the syntax of the `regex`
-//! crate.
+//! Translates POSIX regular expressions, as LLVM interprets them, to the syntax of
+//! `regex-lite`.
 
 use std::iter::Peekable;
 use std::str::Chars;

@@ -142,7 +142,7 @@ fn a_bad_expression_has_a_caret() {
     let shown = mistakes("# CHECK: a{{b(c}}")[0].to_string();
     assert_eq!(
         shown,
-        "t.ir:1:14: error: bad regular expression: unclosed group\n  1 | # CHECK: a{{b(c}}\n    |              ^"
+        "t.ir:1:13: error: bad regular expression: found open group without closing ')'\n  1 | # CHECK: a{{b(c}}\n    |             ^"
     );
 }
 

@@ -14,6 +14,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::fmt;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The inputs of a run, and their name in messages.
 #[derive(Clone, Debug)]
@@ -70,14 +71,22 @@ pub struct Tally {
 /// then.
 const MOST_SPENT: usize = 2;
 
+static RUN: AtomicU64 = AtomicU64::new(0);
+
+/// How often this process ran a graph on a sample so far, for the display of progress.
+pub fn samples_run() -> u64 {
+    RUN.load(Ordering::Relaxed)
+}
+
 impl Reference {
-    /// Runs the graph on every sample.
+    /// Runs the graph on every sample; each run counts in [`samples_run`].
     pub fn new(graph: &Graph, settings: Settings, policy: Policy, samples: Vec<Sample>) -> Reference {
         let mut spent = 0;
         let run = |sample: Sample| {
             if spent == MOST_SPENT {
                 return None;
             }
+            RUN.fetch_add(1, Ordering::Relaxed);
             let expected = Expected::of(graph, &settings, &sample.inputs);
             let ended = &expected.outcome.results;
             spent += usize::from(ended.as_ref().is_err_and(|stop| matches!(stop.reason, Reason::Budget(_))));
@@ -139,6 +148,7 @@ impl Reference {
     pub fn check(&self, graph: &Graph) -> Result<Tally, Finding> {
         let mut tally = Tally::default();
         for (i, (sample, expected)) in self.samples.iter().enumerate() {
+            RUN.fetch_add(1, Ordering::Relaxed);
             match judge_against(&self.graph, expected, graph, &self.settings, &sample.inputs, self.policy) {
                 Verdict::Same => tally.same += 1,
                 Verdict::Unjudged(stop) => {

@@ -1,6 +1,6 @@
 //! Finds the test files.
 
-use regex::Regex;
+use regex_lite::Regex;
 use std::fs;
 use std::path::{Path, PathBuf};
 

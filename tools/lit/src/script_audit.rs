@@ -6,7 +6,7 @@ use crate::command_line::{Command, Pipeline, Redirect};
 use crate::test_file::{Expect, RunLine, Script};
 use crate::{Commands, builtins, snapshots};
 use jitopt_filecheck::did_you_mean;
-use regex::Regex;
+use regex_lite::Regex;
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 

@@ -117,7 +117,7 @@ pub(crate) enum Command {
     Tune(Box<TuneArgs>),
     /// Extract graphs from a PyTorch log
     Extract(ExtractArgs),
-    /// Say what the program in an archive would do, at load and when called; refuse unsafe ones
+    /// Report the effects of the program in an archive, at load and when called; refuse unsafe ones
     Audit(AuditArgs),
     /// Add up results that many processes wrote with --json
     Merge(MergeArgs),
@@ -383,7 +383,7 @@ Examples:
 A graph without `prim::profile` nodes is instrumented first. Profiles do not depend on value names.";
 
 /// One graph and its inputs, to record observed types.
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(after_help = PROFILE_EXAMPLES)]
 pub(crate) struct ProfileArgs {
     /// Output file; `-` is stdout [default: the graph's path with the extension `.prof`]

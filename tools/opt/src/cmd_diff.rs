@@ -5,10 +5,10 @@ use crate::exit::{self, refuse};
 use crate::{World, batch};
 use jitopt_core::ir::Graph;
 use jitopt_core::pass::{self, Session};
+use jitopt_core::report::line_changes::LineChanges;
 use jitopt_core::report::{Change, compare};
 use jitopt_core::text::ParseOptions;
 use jitopt_engine::{Error, Kind, judging, load_callees, panics};
-use similar::TextDiff;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -77,9 +77,8 @@ fn as_text(args: &DiffArgs, sides: &Sides, why: &str, world: &mut World<'_>) -> 
         Some(Err(error)) => refuse(error),
     };
     let (before, after) = (text(&sides.before)?, text(&sides.after)?);
-    let diff = TextDiff::from_lines(&before, &after);
     let (a, b) = names(args, sides);
-    let shown = diff.unified_diff().context_radius(3).header(&a, &b).to_string();
+    let shown = LineChanges::new(&before, &after).unified(3, &a, &b);
     let first = why.lines().next().unwrap_or_default().trim_start_matches("error: ");
     world.print(format!("note: compared as text, because not both files are graphs: {first}\n{shown}").as_bytes());
     Ok(exit::YES)

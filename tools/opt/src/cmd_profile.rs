@@ -1,10 +1,29 @@
 //! `jitopt profile`: instruments a graph, runs it and writes the observed tensor types.
 
-use crate::arguments::ProfileArgs;
-use crate::{World, cmd_run, exit};
+use crate::arguments::{ProfileArgs, RunArgs};
+use crate::{World, cmd_run, exit, several};
 use std::path::Path;
 
 pub(crate) fn run(args: &ProfileArgs, world: &mut World<'_>) -> i32 {
+    let files = &args.run.files;
+    if files.len() < 2 {
+        return one(args, world);
+    }
+    if args.output.is_some() || args.run.checks.record_profile.is_some() {
+        world.say(&format!(
+            "error: one profile is named, and {} graphs are given\n  help: without -o, each profile is written next \
+             to its graph",
+            files.len()
+        ));
+        return exit::USAGE;
+    }
+    several::each(&args.run.shard.of(files), args.run.jobs, world, |file, world| {
+        let run = RunArgs { files: vec![file.to_owned()], ..args.run.clone() };
+        one(&ProfileArgs { run, ..args.clone() }, world)
+    })
+}
+
+fn one(args: &ProfileArgs, world: &mut World<'_>) -> i32 {
     let mut run = args.run.clone();
     run.checks.only_profile = true;
     let chosen = args.output.clone().or(run.checks.record_profile.take());

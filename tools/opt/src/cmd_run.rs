@@ -52,6 +52,7 @@ fn refuse_shared_files(args: &RunArgs) -> Result<(), Error> {
     let flags = [
         ("--outputs", values.outputs.is_some()),
         ("--grads", grads.is_some()),
+        ("--record-profile", args.checks.record_profile.is_some()),
         ("--inputs", values.inputs.is_some()),
         ("--args", values.args.is_some()),
         ("--expect", !args.checks.expect.is_empty()),

@@ -4,7 +4,7 @@ use crate::arguments::ValidateArgs;
 use crate::engine_options::Releases;
 use crate::exit::{self, refuse};
 use crate::reproducers::{self, Reproducer, quoted};
-use crate::{World, batch, several, validated_pairs};
+use crate::{World, batch, progress, several, validated_pairs};
 use jitopt_core::interpreter::{Reason, Stop};
 use jitopt_core::ir::Graph;
 use jitopt_core::pass::{Pipeline, RunError};
@@ -20,7 +20,7 @@ pub(crate) fn run(args: &ValidateArgs, world: &mut World<'_>) -> i32 {
         return exit::ended(result, world);
     }
     if args.files.len() < 2 || is_pair(args) {
-        return one(args, world).0;
+        return progress::during(world, |world| one(args, world).0);
     }
     several::each(&args.shard.of(&args.files), args.jobs, world, |file, world| {
         let alone = ValidateArgs { files: vec![file.to_owned()], ..args.clone() };

@@ -5,6 +5,7 @@ use crate::{World, cmd_guide, exit, optimise};
 use clap::CommandFactory;
 use jitopt_core::log::did_you_mean;
 use jitopt_passes::REGISTRY;
+use std::path::Path;
 
 /// Answers `help TOPIC`; `None` where the command line asks for something else.
 pub(crate) fn of_topic(argv: &[String], world: &mut World<'_>) -> Option<i32> {
@@ -37,7 +38,17 @@ fn near_topic(topic: &str) -> Option<String> {
     did_you_mean(topic, topics.iter().map(String::as_str)).map(str::to_owned)
 }
 
+/// The subcommand that was probably meant, where a command line begins with a word that is neither
+/// one nor a file.
+pub(crate) fn near_command(argv: &[String], world: &World<'_>) -> Option<String> {
+    let word = argv.get(1).filter(|word| !word.starts_with('-') && !world.path(Path::new(word)).exists())?;
+    let commands = subcommands();
+    let near = did_you_mean(word, commands.iter().map(String::as_str))?;
+    (near != word).then(|| near.to_owned())
+}
+
 /// The names of all subcommands.
 pub(crate) fn subcommands() -> Vec<String> {
-    Cli::command().get_subcommands().map(|command| command.get_name().to_owned()).collect()
+    let names = Cli::command().get_subcommands().map(|command| command.get_name().to_owned()).collect::<Vec<_>>();
+    names.into_iter().chain(["help".to_owned()]).collect()
 }

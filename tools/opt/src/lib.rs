@@ -132,7 +132,13 @@ fn dispatch(argv: &[String], world: &mut World<'_>) -> i32 {
         Ok(matches) => matches,
         Err(error) => {
             let topic = if error.use_stderr() { help::of_topic(argv, world) } else { None };
-            return topic.unwrap_or_else(|| usage(&error, world));
+            return topic.unwrap_or_else(|| {
+                let code = usage(&error, world);
+                if let Some(near) = help::near_command(argv, world).filter(|_| error.use_stderr()) {
+                    world.say(&format!("  help: `{}` is no file; did you mean `jitopt {near}`?", argv[1]));
+                }
+                code
+            });
         }
     };
     let cli = match Cli::from_arg_matches(&matches) {

@@ -1,7 +1,9 @@
 //! One line of progress on a terminal, replaced in place.
 
 use crate::World;
+use jitopt_judge::rewrites::samples_run;
 use std::io::{IsTerminal, Write};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 /// The shortest time between two lines: a terminal need not show more.
@@ -34,6 +36,28 @@ impl Progress {
             let _ = write!(std::io::stderr(), "\r\x1b[K");
         }
     }
+}
+
+/// Does work, and meanwhile shows how many samples have run. The line ends where it began, so that a
+/// message that comes in between replaces it.
+pub(crate) fn during<T>(world: &mut World<'_>, work: impl FnOnce(&mut World<'_>) -> T) -> T {
+    if !Progress::new(world).shown {
+        return work(world);
+    }
+    let (done, waits) = mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let start = samples_run();
+            // The channel is closed when the work ends, by a panic as well.
+            while waits.recv_timeout(PAUSE) == Err(RecvTimeoutError::Timeout) {
+                let _ = write!(std::io::stderr(), "\x1b[K{} samples run\r", samples_run() - start);
+            }
+            let _ = write!(std::io::stderr(), "\x1b[K");
+        });
+        let result = work(world);
+        drop(done);
+        result
+    })
 }
 
 impl Drop for Progress {

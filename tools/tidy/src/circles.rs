@@ -6,7 +6,7 @@
 use crate::Tree;
 use crate::layers::first_names;
 use crate::rust_text::{code, regex};
-use regex::Regex;
+use regex_lite::Regex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 

@@ -2,7 +2,7 @@
 
 use crate::Tree;
 use crate::rust_text::{closing, code, regex};
-use regex::Regex;
+use regex_lite::Regex;
 use std::sync::LazyLock;
 
 /// The rows of `passes! { … }` in `passes/lib.rs`, in order.

@@ -3,7 +3,7 @@
 use crate::Tree;
 use crate::rust_text::regex;
 use crate::tree::line_of;
-use regex::Regex;
+use regex_lite::Regex;
 use std::sync::LazyLock;
 
 /// The chapter of the guide that lists the passes.
@@ -45,7 +45,7 @@ pub fn check_code_map(tree: &Tree) -> Vec<String> {
         LazyLock::new(|| regex(r"`([A-Za-z0-9_.-]+(?:/[A-Za-z0-9_.-]+)*(?:/|\.(?:rs|md|sh|py|ir|toml|txt)))`"));
     let file = "src/architecture.md";
     let Some(text) = tree.text(file) else { return vec![format!("{file}: is missing")] };
-    let named: Vec<regex::Match<'_>> = PATH.captures_iter(text).filter_map(|path| path.get(1)).collect();
+    let named: Vec<regex_lite::Match<'_>> = PATH.captures_iter(text).filter_map(|path| path.get(1)).collect();
     if named.is_empty() {
         return vec![format!("{file}: names no file, unlike a code map")];
     }

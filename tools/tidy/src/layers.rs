@@ -6,7 +6,7 @@
 use crate::Tree;
 use crate::rust_text::{closing, code, regex};
 use crate::tree::line_of;
-use regex::Regex;
+use regex_lite::Regex;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 

@@ -25,7 +25,7 @@
 
 use crate::Tree;
 use crate::rust_text::regex;
-use regex::Regex;
+use regex_lite::Regex;
 use std::cmp::Reverse;
 use std::ops::Range;
 use std::sync::LazyLock;

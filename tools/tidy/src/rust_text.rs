@@ -1,6 +1,6 @@
 //! A minimal lexer for Rust: separates code from comments and literals, and finds functions.
 
-use regex::Regex;
+use regex_lite::Regex;
 use std::ops::Range;
 use std::sync::LazyLock;
 

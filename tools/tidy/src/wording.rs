@@ -3,7 +3,7 @@
 use crate::Tree;
 use crate::rust_text::regex;
 use crate::tree::line_of;
-use regex::Regex;
+use regex_lite::Regex;
 
 /// Directories at the start of machine-specific paths.
 const MACHINE: [&str; 6] = ["home", "root", "tmp", "mnt", "srv", "Users"];
@@ -13,7 +13,7 @@ const NOTES: [(&str, &str); 4] = [("TO", "DO"), ("FIX", "ME"), ("XX", "X"), ("HA
 /// The occurrences. Recorded output of PyTorch may contain anything but paths.
 pub fn check(tree: &Tree) -> Vec<String> {
     let whole = |words: &[(&str, &str)]| {
-        words.iter().map(|(a, b)| regex::escape(&format!("{a}{b}"))).collect::<Vec<_>>().join("|")
+        words.iter().map(|(a, b)| regex_lite::escape(&format!("{a}{b}"))).collect::<Vec<_>>().join("|")
     };
     let path = regex(&format!(r"(?m)(?:^|[^A-Za-z0-9_.])(/(?:{})/)", MACHINE.join("|")));
     let note = regex(&format!(r"\b({})\b", whole(&NOTES)));
