@@ -208,7 +208,7 @@ fn has_channels_last(graph: &Graph, weight: Value) -> bool {
     if let Strides::Known(strides) = &ty.strides {
         return layout::suggested_order(&sizes, strides).is_some();
     }
-    // What is contiguous in either order is not converted.
+    // Values that are contiguous in either order are not converted.
     let has_one_order = sizes[1] > 1 && (sizes[2] > 1 || sizes[3] > 1);
     has_one_order && made_with(graph, weight, CHANNELS_LAST).is_some()
 }

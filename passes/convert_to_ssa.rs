@@ -114,7 +114,7 @@ fn name_value(graph: &mut Graph, value: Value, name: &[u8]) {
     }
 }
 
-/// What names mean, block by block.
+/// The values of names, block by block.
 struct Scopes<V> {
     /// With the depths at which they are set, innermost last.
     known: HashMap<Name, Vec<(usize, V)>>,
@@ -191,7 +191,7 @@ fn loaded_types(graph: &Graph) -> HashMap<Name, Vec<Type>> {
 struct Carrying<'g> {
     graph: &'g mut Graph,
     types: Scopes<Type>,
-    /// What finished blocks set.
+    /// The names that finished blocks set.
     set: HashMap<Block, BTreeMap<Name, Type>>,
     loaded: HashMap<Name, Vec<Type>>,
 }

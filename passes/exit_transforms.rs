@@ -159,7 +159,7 @@ impl Transformer<'_> {
         }
     }
 
-    /// What follows in a block.
+    /// The rest of a block.
     fn rest(&self, node: Node, steps: &mut Vec<Step>) -> Vec<Node> {
         while matches!(steps.last(), Some(Step::Node(_))) {
             steps.pop();

@@ -158,7 +158,7 @@ impl Fold {
     }
 }
 
-/// Where the new nodes stand: before the norm.
+/// The point at which the new nodes are inserted: before the norm.
 struct Place<'g> {
     graph: &'g mut Graph,
     norm: Node,

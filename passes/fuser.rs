@@ -170,7 +170,7 @@ struct Fuser {
     strict: bool,
     /// The row of each node that was checked, or the reason for refusing it.
     rows: FxHashMap<Node, Result<Option<&'static FusionRow>, Refusal>>,
-    /// What nodes and groups contain, for level 2.
+    /// The contents of nodes and groups, for level 2.
     contents: FxHashMap<Node, Contents>,
     /// The number of nodes that may still be walked over.
     patience: usize,

@@ -1,4 +1,4 @@
-//! Which injected fault is active; compiled with the feature `mutants` only.
+//! The active injected fault; compiled with the feature `mutants` only.
 //!
 //! A *site* is an expression that decides about a rewrite. The wrong expressions in its place are
 //! its *mutants*, named `SITE:KIND`. They stand in `.mutants` files beside the sources;
@@ -53,7 +53,7 @@ fn named_by_environment() -> Option<Mutant> {
 /// An open file, and the sites that it names already.
 type Report = Mutex<(File, BTreeSet<&'static str>)>;
 
-/// Where a process writes each site that it reaches, once: the file that `JITOPT_REACHED` names.
+/// The file to which a process writes each site that it reaches, once: `JITOPT_REACHED` names it.
 static REPORT: LazyLock<Option<Report>> = LazyLock::new(|| {
     let file = File::options().append(true).create(true).open(std::env::var_os("JITOPT_REACHED")?).ok()?;
     Some(Mutex::new((file, BTreeSet::new())))

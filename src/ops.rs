@@ -120,8 +120,8 @@ fn shared(era: Era, kind: Symbol) -> &'static Operator {
     all.entry((era, kind)).or_insert_with(|| Box::leak(Box::new(Operator::load(era, kind))))
 }
 
-/// What a kind with these schemas does besides computing: the word of its row, else what a table or
-/// its schemas say.
+/// The semantics of a kind with these schemas: the word of its row, else that of a table or of its
+/// schemas.
 fn rule(kind: Symbol, schemas: &[Schema]) -> Rule {
     match rows::row(kind) {
         Some(row) => row.semantics.known().unwrap_or_else(|| rules::of_schemas(schemas)),

@@ -105,7 +105,7 @@ pub fn ptx_of_text(text: &str, nvrtc: Option<&str>, clang: Option<&str>) -> Resu
     PtxCompiler::find(nvrtc, clang, &cache)?.compile(text, &cache, None)
 }
 
-/// What the machine code of a text for GPUs says of its kernels.
+/// The facts about kernels in the machine code of a text for GPUs.
 ///
 /// # Errors
 /// NVRTC is missing, or what it says.

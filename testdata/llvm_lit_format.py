@@ -29,7 +29,9 @@ FileCheck() { filecheck "$@"; }
 
 
 def commands(text):
-    """(expected status, command) of each RUN and FAIL line; -1 is any failure. Continuations are joined."""
+    """(expected status, command) of each RUN and FAIL line; -1 is any failure.
+
+    Continuations are joined."""
     joined = re.sub(r"\\\n" + LEADER + r"(?:RUN|FAIL(?:\[\d+\])?):", " ", text)
     for line in joined.splitlines():
         m = re.match(LEADER + r"(RUN|FAIL(?:\[(\d+)\])?):[ \t]*(.*)", line)

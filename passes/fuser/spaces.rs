@@ -121,7 +121,7 @@ impl<'g> Side<'g> {
         }
     }
 
-    /// What computes an output: the result of the section, or the output itself.
+    /// The source of an output: the result of the section, or the output itself.
     fn result(&self, value: Value) -> Option<Value> {
         let Some(section) = &self.section else { return Some(value) };
         let at = self.graph.outputs(self.node).position(|output| output == value)?;

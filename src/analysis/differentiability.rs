@@ -1,4 +1,4 @@
-//! Which nodes can be part of a differentiable subgraph.
+//! Selects the nodes that can be part of a differentiable subgraph.
 
 use crate::ir::{Graph, Node, Value};
 use crate::ops;

@@ -1,4 +1,4 @@
-//! Which values of a differentiable subgraph and of its backward graph correspond.
+//! The correspondence of values between a differentiable subgraph and its backward graph.
 //!
 //! Both are graphs of their own, so no edge leads from one to the other; a value of one is
 //! identified in the other by its index alone. These indices are what PyTorch calls

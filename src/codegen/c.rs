@@ -43,7 +43,7 @@ pub(super) struct Printer<'n> {
 }
 
 impl Printer<'_> {
-    /// What a function says of itself, and its arguments by name.
+    /// The comment before a function, and its arguments by name.
     fn head(&mut self, name: &str) {
         self.lines.head(self.nest);
         self.open(&format!("void {name}(const jo_args *args)\n{{"));

@@ -63,7 +63,7 @@ pub(super) trait Spelling {
         expr.print(&leaf, &|function| format!("jo_{}{suffix}", function.name))
     }
 
-    /// What a value is computed from.
+    /// The expression that computes a value.
     fn compute(&self, value: usize, compute: &Compute) -> String {
         match compute {
             Compute::Load(place @ Place::Access(at)) if self.nest().accesses[*at].is_written => self.place(*place),
@@ -141,7 +141,7 @@ pub(super) trait Spelling {
         }
     }
 
-    /// What is written to a place.
+    /// The expression that is written to a location.
     fn stored(&self, to: Place, operand: &Operand) -> String {
         let value = converted(&self.origin(operand.origin, operand.from), operand.from, operand.to);
         match to {

@@ -211,7 +211,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Where an access begins in a tile, block or part.
+    /// The start of an access in a tile, block or part.
     pub(super) fn open_access(&mut self, at: usize) {
         let access = &self.nest.accesses[at];
         let (name, element) = (&access.name, memory_type(access.dtype));

@@ -1,4 +1,4 @@
-//! How C spells types, formulas, conversions between element types and exact literals.
+//! The C spelling of types, formulas, conversions between element types and exact literals.
 
 use super::expression::{Expr, Expression};
 use crate::tensor::{DType, Kind, Scalar};
@@ -49,7 +49,7 @@ pub(crate) fn applied(
     }
 }
 
-/// What the names of functions of a type end in.
+/// The suffix of function names for a type.
 pub(crate) fn suffix(computed: DType) -> &'static str {
     match value_type(computed) {
         "float" => "f",

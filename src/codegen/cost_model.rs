@@ -1,5 +1,5 @@
-//! How long a kernel takes under a plan, by a model: what its nest moves and computes, and what a
-//! machine moves and computes in a nanosecond.
+//! A model of the time of a kernel under a plan: the bytes and operations of its nest, and the
+//! rates of a machine per nanosecond.
 //!
 //! ```text
 //! for each row, by a block of 256 threads                8192 rows
@@ -55,7 +55,7 @@ pub struct Open {
     pub threads: bool,
 }
 
-/// What a nest does in a launch.
+/// The work of a nest in a launch.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Counts {
     /// Operations on floats in vectors, or by threads.
@@ -191,7 +191,7 @@ impl Counter<'_> {
         self.stmts(&all.body, inside);
     }
 
-    /// What is around the body of a loop.
+    /// The loops around the body of a loop.
     fn inside(&self, all: &For, around: Around) -> Around {
         let Extents { rows, inner, count, pieces, .. } = *self.extents;
         let mut inside = around;
@@ -297,7 +297,7 @@ fn split(whole: f64, size: usize, piece: &mut f64) -> f64 {
     pieces
 }
 
-/// What bounds a kernel.
+/// The resource that bounds a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
     /// The bandwidth of memory, or of a cache that holds all operands.
@@ -357,7 +357,7 @@ impl Estimate {
         self.launch + self.memory.max(self.compute) + rest + self.loops
     }
 
-    /// What takes longest.
+    /// The resource that takes longest.
     pub fn bound(&self) -> Bound {
         let all = [
             (Bound::Memory, self.memory),

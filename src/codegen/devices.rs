@@ -40,7 +40,7 @@ pub struct Device {
     pub threads: f64,
     /// Blocks of threads that a unit holds.
     pub blocks: f64,
-    /// What NVRTC compiles for; nothing of processors.
+    /// The architecture that NVRTC compiles for; none for processors.
     pub architecture: Option<&'static str>,
 }
 

@@ -84,8 +84,8 @@ pub(crate) struct Geometry {
     pub strides: SmallVec<[i64; 16]>,
     /// The offset of each access from the first element of its tensor.
     pub offsets: SmallVec<[usize; 16]>,
-    /// Where each access is inside of its operand, see [`Geometry::row_of_bounds`]; nothing where
-    /// all are.
+    /// The ranges in which each access is inside of its operand, see [`Geometry::row_of_bounds`];
+    /// empty if all are.
     pub bounds: Vec<i64>,
     /// The access patterns of the kernel.
     pub traversal: Traversal,

@@ -110,7 +110,7 @@ pub(crate) const TUNING: Tuning = Tuning {
     few_loads: 4,
 };
 
-/// What a loop prefetches.
+/// The operands that a loop prefetches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ahead {
     /// Nothing.
@@ -135,7 +135,7 @@ pub struct PhasePlan {
     pub together: usize,
     /// The same in the second loop over a block.
     pub again: usize,
-    /// What is prefetched.
+    /// The operands that are prefetched.
     pub ahead: Ahead,
 }
 
@@ -192,7 +192,7 @@ impl Plan {
         has_tiles.then_some(self.tile)
     }
 
-    /// What all rows share: the steps that are kept, and those that they are computed from.
+    /// The values that all rows share: the steps that are kept, and their operands.
     pub(crate) fn columns(&self, kernel: &Kernel) -> Columns {
         let (mut all, mut open) = (BTreeSet::new(), self.shared.iter().copied().collect::<Vec<_>>());
         while let Some(i) = open.pop() {

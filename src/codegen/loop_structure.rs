@@ -20,7 +20,7 @@ use super::monoid::{Monoid, Reordering};
 use crate::ops::recipes::ReduceOp;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a loop over elements is for.
+/// The purpose of a loop over elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aim {
     /// Takes an element into the total of a fold.
@@ -41,7 +41,7 @@ pub enum Aim {
     Keep(usize),
 }
 
-/// What an aim reads.
+/// The values that an aim reads.
 pub(crate) fn source_of(kernel: &Kernel, aim: Aim) -> Source {
     match aim {
         Aim::Reduce(k) | Aim::Square(k) | Aim::Differs(k) | Aim::Place(k) => kernel.reductions[k].input.source,
@@ -73,7 +73,7 @@ impl Stages {
     }
 }
 
-/// What the loops of a phase over elements are for.
+/// The aims of the loops of a phase over elements.
 #[derive(Clone, Debug)]
 pub(crate) struct Phase {
     /// Its number.
@@ -166,7 +166,7 @@ impl<'k> Loops<'k> {
             }
     }
 
-    /// What the loops of a phase over elements are for, but for squares, which come after.
+    /// The aims of the loops of a phase over elements, except for squares, which come after.
     pub(crate) fn aims(&self, phase: usize) -> Vec<Aim> {
         let (kernel, traversal) = (self.kernel, self.traversal);
         let reduces =
@@ -266,7 +266,7 @@ impl<'k> Loops<'k> {
         self.traversal.direction == Direction::Outer
     }
 
-    /// What the loops of a phase with some aims are for.
+    /// The aims of the loops of a phase with some aims.
     pub(crate) fn planned(&self, number: usize, aims: &[Aim]) -> Phase {
         let reduces: Vec<usize> =
             aims.iter().filter_map(|aim| if let Aim::Reduce(k) = aim { Some(*k) } else { None }).collect();

@@ -54,7 +54,7 @@ pub struct Refusal {
     pub cause: Cause,
 }
 
-/// What a refusal depends on.
+/// The facts on which a refusal depends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// An operator has no formula or recipe for its operands, in whatever group.

@@ -79,7 +79,7 @@ fn unread() -> Vec<String> {
     faults.filter_map(|(name, routine)| Some(format!("{name}: {}", routine.as_ref().err()?))).collect()
 }
 
-/// What is not executed as it is written.
+/// Evaluates the functions that are not executed as written.
 fn builtin(name: &str, operands: &[Number]) -> Option<Number> {
     let at = |i: usize| operands.get(i).copied().unwrap_or(Number::Int(0));
     let (a, b, c) = (at(0), at(1), at(2));

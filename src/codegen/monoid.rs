@@ -24,7 +24,7 @@ use crate::tensor::{DType, Kind, Scalar};
 use rustc_hash::FxHashMap;
 use std::sync::LazyLock;
 
-/// What a slot holds.
+/// The content of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// The sum, product, mean, or the element that was picked.
@@ -55,7 +55,7 @@ impl Role {
 /// A part of the state.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Slot {
-    /// What it holds.
+    /// The content of the slot.
     pub role: Role,
     /// Its type in C.
     pub ty: &'static str,
@@ -66,7 +66,7 @@ pub(crate) struct Slot {
 /// An update: a slot or a local name, by its letter, becomes the value of an expression.
 pub type Update = (char, &'static Expression);
 
-/// What is lost where elements are combined in another order.
+/// The precision that another order of combinations loses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reordering {
     /// Nothing: integers wrap, and the largest element is the largest in any order.

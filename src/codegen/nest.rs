@@ -82,7 +82,7 @@ pub enum Bind {
     Thread,
 }
 
-/// What a loop runs over.
+/// The range of a loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Axis {
     /// The tiles of all rows: pieces of the innermost dimension, of at most so many points.
@@ -124,9 +124,9 @@ pub enum Axis {
         /// Whether lines have parts in all launches; else only where results are streamed.
         always: bool,
     },
-    /// What all parts of a split row have found.
+    /// The merged states of all parts of a split row.
     Shares,
-    /// What those before this part have found.
+    /// The merged states of the parts before this one.
     SharesBefore,
     /// The elements of a row, in all its pieces.
     Elements,
@@ -141,7 +141,7 @@ pub enum Axis {
     Rounds {
         /// How many.
         count: usize,
-        /// What they are all rounds of.
+        /// The loop of which they are all rounds.
         of: Whole,
     },
     /// So many batches of rounds.
@@ -154,7 +154,7 @@ pub enum Axis {
     Lanes(usize),
 }
 
-/// What rounds are parts of.
+/// The loop of which rounds are parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Whole {
     /// A row that is kept in registers.
@@ -182,7 +182,7 @@ pub struct Combined {
 /// A loop.
 #[derive(Clone, Debug)]
 pub struct For {
-    /// What it runs over.
+    /// The range of the loop.
     pub axis: Axis,
     /// How its iterations run.
     pub bind: Bind,
@@ -190,7 +190,7 @@ pub struct For {
     pub combined: Vec<Combined>,
     /// The access whose part of a tile it runs over: not over all points.
     pub within: Option<usize>,
-    /// What each does.
+    /// The statements of each iteration.
     pub body: Vec<Stmt>,
 }
 
@@ -272,7 +272,7 @@ pub enum Known {
 /// A value, converted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Operand {
-    /// Where it comes from.
+    /// The origin of the value.
     pub origin: Origin,
     /// Its type there.
     pub from: DType,
@@ -280,7 +280,7 @@ pub struct Operand {
     pub to: DType,
 }
 
-/// What a value is computed from.
+/// The expression that computes a value.
 #[derive(Clone, Debug)]
 pub enum Compute {
     /// An element of memory.
@@ -296,7 +296,7 @@ pub enum Compute {
         /// The 16-bit type that the result is rounded to, as if it were written to memory.
         rounded: Option<DType>,
     },
-    /// What comes of a state.
+    /// The value that a state yields.
     Finish {
         /// The result.
         term: Term,
@@ -389,7 +389,7 @@ pub enum Stmt {
         body: Vec<Stmt>,
         /// The conditions.
         lost: Vec<Term>,
-        /// What is done before they run again.
+        /// The statements before they run again.
         again: Vec<Stmt>,
     },
     /// In the loop of a scan: what follows reads the variable with this element in it.
@@ -398,14 +398,14 @@ pub enum Stmt {
     Turn {
         /// The phase.
         number: i64,
-        /// What each part does.
+        /// The statements of each part.
         body: Vec<Stmt>,
     },
-    /// What one part of a split row does in a phase.
+    /// The statements of one part of a split row in a phase.
     Once {
         /// The phase.
         number: i64,
-        /// What it does.
+        /// The statements.
         body: Vec<Stmt>,
     },
     /// Leaves a variable in a slot for other parts.
@@ -500,7 +500,7 @@ pub struct Access {
 /// A load of an element of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Watch {
-    /// What it gives, and outside of the operand.
+    /// The loaded value, and the one outside of the operand.
     pub gives: Gives,
     /// Whether it is outside of it at some positions.
     pub guard: Guard,
@@ -515,7 +515,7 @@ pub struct Value {
     pub dtype: DType,
 }
 
-/// What the elements of a buffer are for.
+/// The purpose of the elements of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
     /// The points of a tile.
@@ -537,7 +537,7 @@ pub struct Buffer {
     pub dtype: DType,
     /// How many elements it has.
     pub elements: usize,
-    /// What they are for.
+    /// The purpose of the elements.
     pub scope: Scope,
 }
 

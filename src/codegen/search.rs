@@ -63,7 +63,7 @@ pub trait Space {
     fn time(&self, plan: &Plan) -> Option<f64>;
 }
 
-/// What a search found.
+/// The result of a search.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Found {
     /// The best plan by the model; the chosen one where no other takes less.
@@ -116,7 +116,7 @@ impl PartialEq for State {
 
 impl Eq for State {}
 
-/// What is below this share of a time is no difference.
+/// Times that differ by less than this share are equal.
 const NOTHING: f64 = 1e-9;
 
 /// Looks for the best plan. `most` is the number of plans that [`Found::best`] has at most; states

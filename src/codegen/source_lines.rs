@@ -45,8 +45,8 @@ impl Lines {
         self.line("}");
     }
 
-    /// What a function says of itself: its group, what was assumed, operands and results, each
-    /// with its element type.
+    /// The comment before a function: its group, the assumptions, operands and results, each with
+    /// its element type.
     pub(super) fn head(&mut self, nest: &Nest) {
         let named = |is_written: bool| -> String {
             let accesses = nest.accesses.iter().filter(|access| access.is_written == is_written);

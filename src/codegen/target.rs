@@ -1,4 +1,4 @@
-//! What kernels can be made for: a table of targets, one row each.
+//! The targets of kernels: a table with one row each.
 //!
 //! A row has the functions that differ: which plan is chosen, which plans are legal, how a function
 //! and a unit are printed. All else (groups, kernels, plans as text, nests and their verification,
@@ -61,11 +61,11 @@ pub struct Nests {
 /// The nests of a split reduction.
 #[derive(Debug, Hash)]
 pub struct SplitNests {
-    /// That of parts of rows.
+    /// The nest of parts of rows.
     pub parts: Nest,
     /// The same for contiguous elements.
     pub wide: Option<(Wide, Nest)>,
-    /// That which merges them.
+    /// The nest that merges them.
     pub merge: Nest,
 }
 
@@ -80,7 +80,7 @@ pub(crate) fn wide_name(name: &str, number: usize) -> String {
     format!("{name}_wide{number}")
 }
 
-/// What is printed of kernels.
+/// The printed form of kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// How each is scheduled.

@@ -36,7 +36,7 @@ pub struct Window {
     pub ceil: bool,
 }
 
-/// What a load of an element of a window is outside of the operand.
+/// The value of a load of an element of a window outside of the operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outside {
     /// The lowest number.
@@ -47,7 +47,7 @@ pub enum Outside {
     NoIndex,
 }
 
-/// What a load gives.
+/// The value of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Gives {
     /// The element, or a value outside.
@@ -74,7 +74,7 @@ pub struct Tap {
     pub window: Window,
     /// The element in each of its dimensions.
     pub at: SmallVec<[i64; 2]>,
-    /// What is loaded.
+    /// The loaded element.
     pub gives: Gives,
     /// The operand that is the image, for gradients: the positions of the space are its elements.
     /// An element of the load's operand is then a position of the window over it, and `at` counts
@@ -161,7 +161,7 @@ impl Outside {
 }
 
 impl Gives {
-    /// What a load gives outside.
+    /// The value of a load outside of the operand.
     pub(crate) fn outside(self, dtype: DType) -> Scalar {
         match self {
             Gives::Element(outside) => outside.value(dtype),

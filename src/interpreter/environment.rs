@@ -52,7 +52,7 @@ pub struct Environment {
     pub ambiguity: RefCell<Option<String>>,
     /// The types observed at profiling nodes, if they are recorded.
     pub recording: RefCell<Option<Recording>>,
-    /// Where and why graphs were left for their templates, if that is recorded.
+    /// The bailouts, with their nodes and reasons, if they are recorded.
     pub departures: RefCell<Option<Vec<String>>>,
     /// Contents that were generated, with their types.
     pub invented: RefCell<BTreeMap<String, Type>>,

@@ -138,7 +138,7 @@ pub struct Machine<'g> {
     /// Bodies of forks on other threads, in their order; effects of those before are in the
     /// environment.
     forks: VecDeque<Rc<Future>>,
-    /// What ended the run in one of those.
+    /// The reason why the run ended in one of those.
     ended: Option<Stop>,
 }
 

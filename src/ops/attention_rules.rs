@@ -18,7 +18,7 @@ pub const ATTENTION: &str = "aten::scaled_dot_product_attention";
 /// Products, with the rank that their factors must have, if that is fixed.
 const PRODUCTS: [(&str, Option<usize>); 2] = [("aten::matmul", None), ("aten::bmm", Some(3))];
 
-/// What is done to scores.
+/// The operation on scores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnScores {
     /// They are multiplied by a number.
@@ -71,7 +71,7 @@ pub fn product(graph: &Graph, node: Node) -> Option<Option<usize>> {
     (graph.num_inputs(node) == 2).then_some(rank)
 }
 
-/// What a node does to scores.
+/// The operation of a node on scores.
 pub fn on_scores(graph: &Graph, node: Node, scores: Value) -> Option<OnScores> {
     let kind = graph.kind(node).as_str();
     let (_, made) = STEPS.iter().find(|row| row.0 == kind)?;

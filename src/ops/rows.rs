@@ -159,8 +159,8 @@ pub struct Operands {
     /// Ranks and elements of operands that schemas leave open, which generated inputs of untyped
     /// graphs take.
     pub hints: &'static [OperandHint],
-    /// What the first operand has in common with the result: what uses of the result say holds for
-    /// that operand, too.
+    /// The properties that the first operand shares with the result: facts from uses of the result
+    /// hold for that operand, too.
     pub as_result: AsResult,
 }
 
@@ -184,7 +184,7 @@ pub enum Rank {
     Listed(&'static str, usize),
 }
 
-/// What the first operand of an operator has in common with its result.
+/// The properties that the first operand of an operator shares with its result.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AsResult {
     /// The rank.
@@ -218,7 +218,7 @@ pub struct Row {
     /// Sizes and element types of results, and what PyTorch reports of them; the first rule whose
     /// formal an overload has applies.
     pub shape: Fact<&'static [ShapeRow]>,
-    /// What kernels compute.
+    /// The computation of kernels.
     pub computation: Fact<Computation>,
     /// The overloads that fuser levels take, and those that none takes with the reason.
     pub fusion: Fact<&'static [FusionRow]>,
@@ -228,8 +228,8 @@ pub struct Row {
     pub guard: Fact<GuardRow>,
     /// How much it errs.
     pub accuracy: Fact<Accuracy>,
-    /// What it does besides computing: effects, randomness, memory, linearity. None, where its
-    /// schema says so.
+    /// Its semantics besides the result: effects, randomness, memory, linearity. None, where its
+    /// schema states them.
     pub semantics: Fact<Rule>,
     /// The module of the Python function that spells it in programs.
     pub python: Fact<&'static str>,

@@ -1,5 +1,5 @@
-//! What an operator does besides computing, where its schema does not say: effects, randomness,
-//! memory, linearity.
+//! Semantics of an operator besides its result, where its schema does not state them: effects,
+//! randomness, memory, linearity.
 //!
 //! The facts are those of PyTorch's alias analysis and of its list of nodes with side effects,
 //! observed in its behaviour in 1.3 to 2.15. That of an operator with a row stands there, in the
@@ -239,7 +239,7 @@ pub struct Rule {
     pub folded: Option<bool>,
     /// How it commutes with a sum.
     pub linear: Option<LinearRow>,
-    /// What it touches besides its operands and results.
+    /// The resources that it touches besides its operands and results.
     pub touches: Option<Touch>,
 }
 

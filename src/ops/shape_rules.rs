@@ -460,7 +460,7 @@ impl ShapeRow {
         }
     }
 
-    /// What PyTorch reports.
+    /// The properties that PyTorch reports.
     pub(super) const fn reported_as(self, reported: Reported) -> ShapeRow {
         ShapeRow { reported, reported_before: reported, ..self }
     }
@@ -470,7 +470,7 @@ impl ShapeRow {
         ShapeRow { reported_before: reported(Part::Nothing, Part::Nothing), ..self }
     }
 
-    /// What it reports for one tensor.
+    /// The properties that it reports for one tensor.
     pub(super) const fn alone(self, reported: Reported) -> ShapeRow {
         ShapeRow { reported_alone: Some(reported), ..self }
     }

@@ -1,4 +1,4 @@
-//! What operators touch besides their operands and results: what a user asks before running a
+//! The resources that operators touch besides their operands and results, for users who run a
 //! program of unknown origin.
 //!
 //! That of an operator with a row stands there, in the column `semantics` of [`super::rows`]; the
@@ -8,7 +8,7 @@
 use crate::symbol::Symbol;
 use crate::types::era::Era;
 
-/// What an operator touches.
+/// A resource that an operator touches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Touch {
     /// The output of the process.
@@ -120,7 +120,7 @@ const ROWS: &[(&str, Touch)] = &[
     ("^*", Touch::ForeignCode),
 ];
 
-/// What an operator touches; nothing for most.
+/// The resources that an operator touches; nothing for most.
 pub fn touch(kind: Symbol) -> Option<Touch> {
     let name = kind.as_str();
     let fits = |pattern: &str| match pattern.strip_suffix('*') {

@@ -31,7 +31,7 @@ pub enum Pooled {
 pub struct WindowRule {
     /// How many dimensions it has.
     pub dims: usize,
-    /// What it computes.
+    /// The operation on windows.
     pub pooled: Pooled,
 }
 

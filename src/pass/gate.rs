@@ -1,4 +1,5 @@
-//! Which rewrites may happen: `--debug-counter=dce.nodes-erased=1-5:9` and `--disable=cse`.
+//! Selects the rewrites that may happen: `--debug-counter=dce.nodes-erased=1-5:9` and
+//! `--disable=cse`.
 
 use crate::log::did_you_mean;
 use std::fmt;

@@ -186,7 +186,7 @@ pub struct CpuBackend {
     parts: RefCell<FxHashMap<u64, TwoParts>>,
     counts: Cell<Counts>,
     remarks: RefCell<Vec<String>>,
-    /// What was wrong in checked launches.
+    /// The errors in checked launches.
     findings: RefCell<Vec<String>>,
     profile: RefCell<MemoryProfile>,
     /// Groups whose plan of a file was used, and why others were refused.
@@ -242,12 +242,12 @@ impl CpuBackend {
         (self.settings.guarded, self.settings.schedule_seed)
     }
 
-    /// What kernels are made for.
+    /// The target of kernels.
     fn target(&self) -> &'static Target {
         self.settings.engine.target()
     }
 
-    /// What was wrong in launches whose accesses were checked, each with its group.
+    /// The errors in launches whose accesses were checked, each with its group.
     pub fn findings(&self) -> Vec<String> {
         self.findings.borrow().clone()
     }
@@ -344,7 +344,7 @@ impl CpuBackend {
         if self.settings.engine == Engine::Device
             && let Ok((device, _)) = self.device()
         {
-            // What cannot be copied now is tried again when a kernel needs it.
+            // A value that cannot be copied now is tried again when a kernel needs it.
             values.iter().filter_map(IValue::tensor).for_each(|tensor| drop(on_device(tensor, device)));
         }
     }
@@ -740,7 +740,7 @@ impl CpuBackend {
         }
     }
 
-    /// What a launch of a compiled kernel runs.
+    /// The code that a launch of a compiled kernel runs.
     fn code(&self, name: &str, wanted: &Wanted, library: &Arc<Loaded>, text: &Rc<str>) -> Result<Code, String> {
         let Some(grid) = wanted.grid else {
             return Ok(Code::Function(library.kernel(name)?, library.clone()));

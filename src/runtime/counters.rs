@@ -1,4 +1,4 @@
-//! What a backend counts.
+//! The counters of a backend.
 
 /// Counters of the backend.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl Counts {
         combined(self, other, u64::saturating_add)
     }
 
-    /// What was counted since.
+    /// The counts since then.
     pub fn since(&self, before: &Counts) -> Counts {
         combined(self, before, u64::saturating_sub)
     }

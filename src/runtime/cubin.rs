@@ -1,4 +1,5 @@
-//! What machine code for GPUs says of its kernels: registers, memory of threads, shared memory.
+//! Reads facts about kernels from machine code for GPUs: registers, memory of threads, shared
+//! memory.
 //!
 //! It is an ELF file. A section `.nv.info` has attributes of all kernels, `.nv.info.NAME` those of
 //! one, and `.nv.shared.NAME` has the size of its shared memory. An attribute has a format, a kind
@@ -206,7 +207,7 @@ mod tests {
         };
         let expected = vec![kernel("one", [255, 24, 0, 256]), kernel("two", [40, 0, 2048, 0])];
         assert_eq!(resources(&two_kernels()), Ok(expected));
-        // Whatever is cut off or changed, it is read or refused.
+        // A file that is truncated or changed in any way is read or refused.
         let image = two_kernels();
         for at in 0..image.len() {
             let mut other = image.clone();

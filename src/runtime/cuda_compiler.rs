@@ -120,7 +120,7 @@ fn compiled(text: &str, architecture: &str, more: &[&str]) -> Result<Program, St
     }
 }
 
-/// What the compiler says about a text that it refuses.
+/// The messages of the compiler about a text that it refuses.
 fn messages(program: &Program, error: NvrtcError) -> String {
     if error.0 != nvrtcResult::NVRTC_ERROR_COMPILATION {
         return String::new();

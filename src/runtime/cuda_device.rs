@@ -349,7 +349,7 @@ impl Drop for Device {
 pub(super) struct DeviceMemory {
     device: Rc<Device>,
     address: CUdeviceptr,
-    /// What the driver gave, and what was requested.
+    /// The size that the driver gave, and the one that was requested.
     size: usize,
     bytes: usize,
 }

@@ -25,7 +25,7 @@ struct Wanted {
     names: &'static [&'static str],
     /// The functions that are called.
     functions: &'static [&'static str],
-    /// What to do where it is missing, and where it is too old.
+    /// The advice for a library that is missing, and for one that is too old.
     missing: &'static str,
     old: &'static str,
 }
@@ -142,7 +142,7 @@ pub struct DeviceFacts {
     pub last_cache: usize,
 }
 
-/// What is open, by the variable that names it: a process has one of each.
+/// The open libraries, by the variable that names them: a process has one of each.
 static OPEN: Mutex<Vec<(&'static str, Option<String>, String)>> = Mutex::new(Vec::new());
 
 impl Wanted {

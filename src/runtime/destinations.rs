@@ -19,7 +19,7 @@ pub(crate) struct Destination {
     guard: usize,
     /// The elements of the result.
     known: Range<usize>,
-    /// Where the buffer is from.
+    /// The origin of the buffer.
     lender: Option<Rc<SpareMemory>>,
 }
 

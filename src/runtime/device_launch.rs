@@ -23,8 +23,8 @@ pub(super) struct DeviceLaunch {
     /// The number of rows, and of the elements of a row.
     pub(super) rows: u32,
     pub(super) count: u32,
-    /// Where the parts of a split reduction leave their states, their number, and the elements of
-    /// each.
+    /// The memory in which the parts of a split reduction leave their states, their number, and the
+    /// elements of each.
     pub(super) left: usize,
     pub(super) parts: u32,
     pub(super) share: u32,
@@ -73,7 +73,7 @@ impl DeviceLaunch {
     }
 }
 
-/// What is known of an element: `jo_cell`.
+/// The state of an element: `jo_cell`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cell([u32; 8]);
@@ -109,7 +109,7 @@ pub(super) struct RawFinding {
     pub(super) other_thread: i64,
 }
 
-/// What was counted of the accesses at a place: `jo_place`.
+/// The counts of the accesses at a place: `jo_place`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RawPlace {
@@ -134,13 +134,13 @@ pub(super) struct Emulation {
     pub(super) has_barriers: i64,
     pub(super) stacks: *mut u8,
     pub(super) stack: i64,
-    /// What is known of memory, in checked mode.
+    /// The state of memory, in checked mode.
     pub(super) regions: *mut Region,
     pub(super) region_count: i64,
     pub(super) findings: *mut RawFinding,
     pub(super) most_findings: i64,
     pub(super) found: i64,
-    /// What is counted of accesses, in checked mode.
+    /// The counts of accesses, in checked mode.
     pub(super) places: *mut RawPlace,
     pub(super) most_places: i64,
     pub(super) place_count: i64,

@@ -196,7 +196,7 @@ fn check_kernel(seed: u64, plans: u64) -> (Direction, u64) {
         if let Err(why) = compare(&found, &wanted, within) {
             panic!("seed {seed}: {why}\n{graph}\n{text}");
         }
-        // What no order changes has the same bits under all plans.
+        // Results that do not depend on the order have the same bits under all plans.
         if traversal.direction == Direction::Points {
             let first = first.get_or_insert_with(|| found.clone());
             compare(&found, first, 0.0).unwrap_or_else(|why| panic!("seed {seed}: {why}\n{graph}\n{text}"));

@@ -45,10 +45,10 @@ const MOST_FINDINGS: usize = 8;
 /// Places of a kernel whose accesses are counted: `JO_WATCHED`.
 const MOST_PLACES: usize = 256;
 
-/// What the checks of launches say.
+/// The findings of the checks of launches.
 #[derive(Debug, Default)]
 pub(super) struct Observed {
-    /// What was wrong.
+    /// The errors.
     pub(super) findings: Vec<String>,
     /// How memory was accessed.
     pub(super) profile: MemoryProfile,
@@ -71,7 +71,7 @@ pub struct Emulated {
     pub(super) is_checked: bool,
 }
 
-/// What the functions of an emulated kernel are in.
+/// The image with the functions of an emulated kernel.
 #[derive(Debug)]
 pub(super) enum Image {
     /// The text, compiled for the processor.
@@ -289,7 +289,7 @@ impl Emulated {
         let regions: Vec<PtxRegion<'_>> = memory.iter().map(Memory::bytes).collect();
         let mut launch = launch.clone();
         for (at, region) in regions.iter().enumerate() {
-            // What parts of rows leave follows the accesses.
+            // The states of parts of rows follow the accesses.
             let to = if launch.left == memory[at].address { &mut launch.left } else { &mut launch.data[at] };
             *to = region.address(at) as usize;
         }
@@ -298,7 +298,7 @@ impl Emulated {
         module.run(entry, launch, &regions).map(drop).map_err(|fault| self.described_fault(&fault))
     }
 
-    /// What is wrong in a launch of PTX, with the IR line.
+    /// The error in a launch of PTX, with the IR line.
     fn described_fault(&self, fault: &Fault) -> String {
         let Fault { line, origin, block, thread, why } = fault;
         let statement = if *origin > 0 { format!(": {}", self.statement(i64::from(*origin))) } else { String::new() };
@@ -375,7 +375,7 @@ struct Memory {
     is_set: bool,
     /// Whether it is not that of an operand.
     is_written: bool,
-    /// What is known of its elements; nothing of operands.
+    /// The state of its elements; nothing of operands.
     cells: Vec<Cell>,
 }
 

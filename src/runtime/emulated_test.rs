@@ -149,7 +149,7 @@ fn observed(case: Case, change: &dyn Fn(&str) -> String) -> (Vec<f32>, Vec<Obser
     (result, found)
 }
 
-/// What a graph computes.
+/// The results of a graph.
 fn results(graph: &Graph, input: &Tensor, backend: Option<&CpuBackend>) -> Vec<f64> {
     let env = Environment::default();
     let machine = Machine::new(graph, &env);

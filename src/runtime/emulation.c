@@ -224,9 +224,10 @@ static void jo_forget(void)
         for (i64 i = 0; i < jo_shared[k].bytes / jo_shared[k].size; i++) jo_shared[k].cells[i] = none;
 }
 
-// A place in the text whose accesses are counted in this block. Those that the threads of a warp make
-// for the n-th time since a barrier are one request; the first requests of each warp are counted.
-// Where they are counts from the begin of their memory, as if a sector or the first bank began there.
+// A place in the text whose accesses are counted in this block. Accesses that the threads of a warp
+// make for the n-th time since a barrier are one request; the first requests of each warp are
+// counted. Addresses count from the start of their memory, as if a sector or the first bank began
+// there.
 enum { JO_WARPS = JO_MOST_THREADS / JO_LANES, JO_REQUESTS = 16, JO_WATCHED = 256, JO_COUNTERS = 1 << 14 };
 typedef struct {
     u32 time, turn, lanes;

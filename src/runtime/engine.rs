@@ -1,4 +1,4 @@
-//! How kernels run: a table of the backends of the command line that have kernels.
+//! Backends of the command line that have kernels: a table.
 //!
 //! Each makes kernels for a [`Target`] and runs them in its own way: as compiled functions, as
 //! nests that are executed, or as blocks of threads that a processor emulates, compiled or as PTX.
@@ -49,7 +49,7 @@ impl Engine {
         self.row().1
     }
 
-    /// What kernels are made for.
+    /// The target of kernels.
     pub(crate) fn target(self) -> &'static Target {
         self.row().2
     }

@@ -1,4 +1,4 @@
-//! What follows a product or a convolution in the section of its call, and is computed with it:
+//! Operators after a product or a convolution in the section of its call that are computed with it:
 //! activations, and the sum with a tensor of the same size.
 
 use super::section_reader::Reader;
@@ -18,7 +18,7 @@ pub(super) enum Follower {
     Add(Tensor),
 }
 
-/// What follows, with operands that are contiguous.
+/// The following operators, with operands that are contiguous.
 pub(super) struct Epilogue(Vec<Follower>);
 
 /// Memory of the operands of an epilogue, held for reading.
@@ -88,7 +88,7 @@ pub(super) fn elements<T: Real>(tensor: &Tensor) -> Result<Vec<T>, String> {
 }
 
 impl Reader<'_> {
-    /// What follows the first node of a section, whose result has some sizes.
+    /// The operators after the first node of a section, whose result has some sizes.
     ///
     /// # Errors
     /// What no epilogue computes, as text for people.

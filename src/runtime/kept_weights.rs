@@ -16,7 +16,7 @@ struct PackedWeights(Arc<Entries>);
 #[derive(Debug, Default)]
 struct Entries(Mutex<Vec<Entry>>);
 
-/// What was packed, and the result.
+/// The weights that were packed, and the result.
 type Entry = (Box<dyn Any + Send>, Arc<dyn Any + Send + Sync>);
 
 impl Elsewhere for PackedWeights {

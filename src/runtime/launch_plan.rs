@@ -44,7 +44,7 @@ const MOST_PLANS: usize = 64;
 /// A kernel that can be launched.
 #[derive(Debug)]
 pub struct Compiled {
-    /// What a launch runs.
+    /// The code that a launch runs.
     pub code: Code,
     /// Points of a tile along the innermost dimension.
     pub tile: Option<usize>,
@@ -52,7 +52,7 @@ pub struct Compiled {
     pub phases: Option<LaunchPhases>,
 }
 
-/// What a launch runs.
+/// The code that a launch runs.
 #[derive(Debug)]
 pub enum Code {
     /// A compiled function, with the library that it is in.

@@ -1,4 +1,4 @@
-//! How kernels access memory when their blocks of threads are emulated and checked.
+//! Memory accesses of kernels whose blocks of threads are emulated and checked.
 //!
 //! The threads of a warp that are at one place for the n-th time since a barrier make one request.
 //! In the memory of the device it takes as many transactions as sectors of 32 bytes are touched; in
@@ -28,7 +28,7 @@ struct Place {
     statement: String,
 }
 
-/// What warps requested at a place.
+/// The requests of warps at a place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Requests {
     count: i64,

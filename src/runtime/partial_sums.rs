@@ -1,4 +1,4 @@
-//! Where launches of blocks of threads keep the partial sums of column reductions.
+//! Memory for the partial sums of column reductions in launches of blocks of threads.
 //!
 //! Each block has a copy of the result, in doubles. Its threads share the copy where each adds to
 //! elements of its own: they take the elements of a row in turn, so that one thread meets an
@@ -10,7 +10,7 @@
 //!   the sum of all, one number        a copy for each thread
 //! ```
 //!
-//! How many copies there are depends on sizes only, and so do the digits of results.
+//! The number of copies depends on sizes only, and so do the digits of results.
 
 use super::device_launch::device_order;
 use crate::codegen::column_totals::summed_stores;

@@ -33,7 +33,7 @@ fn run(body: &str, operand: [u64; 4], (blocks, threads, seed): (u32, u32, u32)) 
     (bytes.chunks(8).map(|x| x.iter().rev().fold(0, |all, &byte| all << 8 | u64::from(byte))).collect(), ran)
 }
 
-/// What a statement leaves in `%d`, if its operands are in `%a`, `%b` and `%c`.
+/// The content of `%d` after a statement, with its operands in `%a`, `%b` and `%c`.
 fn computed(statement: &str, operands: [u64; 3]) -> u64 {
     let [a, b, c] = operands;
     let body = format!(
@@ -261,7 +261,7 @@ add.s64 %at, %rd2, %at;\ncvt.u64.u32 %v, %v;\nst.global.v2.u64 [%at], {{%v, %c}}
     }
 }
 
-/// What is wrong in a launch of two warps.
+/// The error in a launch of two warps.
 fn fault(body: &str) -> Fault {
     run(body, [0; 4], (1, 64, 0)).1.expect_err(body)
 }

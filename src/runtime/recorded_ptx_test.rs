@@ -75,7 +75,7 @@ with prim::FusionGroup_0 = graph(%x : {dtype}(*, *)):
         folder.join(format!("{}.{compiler}.ptx", self.0))
     }
 
-    /// What NVRTC made of it.
+    /// The PTX that NVRTC made of it.
     fn recorded(&self) -> String {
         self.recorded_by("nvrtc")
     }

@@ -1,4 +1,4 @@
-//! Which functions of a kernel a launch of blocks of threads takes.
+//! Selects the functions of a kernel that a launch of blocks of threads runs.
 //!
 //! Threads take several elements at once where each operand and result that has several elements
 //! per row is contiguous, rows begin at aligned addresses, and their length is a multiple:

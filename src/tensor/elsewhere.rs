@@ -13,7 +13,7 @@ pub(crate) trait Elsewhere: Debug {
     /// device keeps it.
     fn fetch(&self, into: &mut Buffer, from: usize);
 
-    /// What serves other threads that read the same elements.
+    /// Contents that serve other threads that read the same elements.
     fn for_others(&self) -> Option<Arc<dyn KeptForAll>> {
         None
     }
@@ -22,13 +22,13 @@ pub(crate) trait Elsewhere: Debug {
     fn as_any(self: Rc<Self>) -> Rc<dyn Any>;
 }
 
-/// What is kept with a memory, for all threads that read its elements.
+/// Contents that are kept with a memory, for all threads that read its elements.
 pub(crate) trait KeptForAll: Debug + Send + Sync {
     /// For a memory of this thread.
     fn here(self: Arc<Self>) -> Rc<dyn Elsewhere>;
 }
 
-/// What a memory has elsewhere.
+/// The copy of a memory elsewhere.
 #[derive(Clone, Debug)]
 pub(super) struct DeviceCopy {
     pub(super) memory: Rc<dyn Elsewhere>,

@@ -74,7 +74,7 @@ impl Matrix {
         small(self.row_stride) && small(self.col_stride) && (empty || last().is_some_and(|last| last < len))
     }
 
-    /// Where it is in a slice; an empty one is nowhere.
+    /// Its range in a slice; an empty one is nowhere.
     fn place<T>(&self, slice: &[T]) -> cache_blocks::Place<T> {
         let is_empty = self.rows == 0 || self.cols == 0;
         if is_empty {
@@ -176,7 +176,7 @@ pub trait Real: Typed + Default + PartialEq + Send + Sync + Tiled {
     }
 }
 
-/// What this processor has for an element type.
+/// The kernels of this processor for an element type.
 trait Tiled: packing::Packable + PartialEq + Activated + online_softmax::Weighted {
     /// Calls with the tiles of this processor, and memory of this thread for packed blocks.
     fn with_tiles<R>(work: impl FnOnce(&Tiles<Self>, &mut Scratch<Self>) -> R) -> R;

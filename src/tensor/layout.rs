@@ -13,7 +13,7 @@ pub type Dims = SmallVec<[i64; 6]>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TensorError(pub String, pub Fault);
 
-/// What is wrong with an operation on tensors.
+/// An error of an operation on tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// There is no such dimension: an `IndexError` in PyTorch.

@@ -43,7 +43,7 @@ struct Memory {
     readings: OnceCell<Rc<Readings>>,
     /// A copy on a device.
     device_copy: RefCell<Option<DeviceCopy>>,
-    /// Where its buffer is from.
+    /// The origin of its buffer.
     lender: OnceCell<Weak<SpareMemory>>,
 }
 
@@ -87,7 +87,7 @@ struct Readings {
 pub(crate) struct Given {
     buffer: Arc<Buffer>,
     known: Range<usize>,
-    /// What is kept with the memory and serves other threads.
+    /// The contents that are kept with the memory and serve other threads.
     pub(crate) kept: Option<Arc<dyn KeptForAll>>,
 }
 

@@ -7,8 +7,8 @@
 //   cc -DCUBLAS -shared -fPIC -Wl,-soname,libcublas.so …
 //
 // It is stricter than a driver. Streams do their work late: when the program waits, and before
-// that at random times (FAKE_CUDA_SEED). Device memory lies between pages that cannot be touched, and
-// cannot be touched itself unless work is done. At the end it says what was called and what was
+// that at random times (FAKE_CUDA_SEED). Device memory stands between pages that cannot be touched,
+// and cannot be touched itself unless work is done. At the end it says what was called and what was
 // left (FAKE_CUDA_REPORT names a file).
 //
 //   FAKE_CUDA_FAIL=NAME:N[:CODE]   the N-th call of a function fails

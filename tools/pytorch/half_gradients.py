@@ -64,7 +64,7 @@ def bits(tensor):
 
 
 def gradients(function, draw, name, scale, size, shown=False):
-    """The gradients of differentiable operands, None for missing ones; nothing if the run raises."""
+    """The gradients of differentiable operands: None for missing ones, nothing if the run raises."""
     inputs = operands(draw, name, scale)
     results = function(*inputs)
     results = results if isinstance(results, (tuple, list)) else [results]

@@ -20,7 +20,7 @@ use smallvec::smallvec;
 pub(super) struct Stacked {
     pub(super) whole: Laid,
     dim: usize,
-    /// Where each part begins, and its size.
+    /// The start and the size of each part.
     parts: Vec<(i64, i64)>,
     /// The part that each load is read for, where its size is that of the part.
     part_of: Vec<Option<usize>>,
@@ -74,7 +74,7 @@ impl Stacked {
         view
     }
 
-    /// Where each access of a part is.
+    /// The position of each access of a part.
     pub(super) fn watched(&self, accesses: &[View]) -> Vec<Watched> {
         let of_store = |part: usize| (self.loads + part, part);
         let of_load = |(load, part): (usize, &Option<usize>)| part.map(|part| (load, part));

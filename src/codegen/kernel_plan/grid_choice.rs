@@ -1,5 +1,5 @@
-//! Which plan for blocks of threads a kernel has, and which ones are legal. Neighbouring threads
-//! are to read neighbouring elements.
+//! Chooses the plan of a kernel for blocks of threads, and decides which plans are legal.
+//! Neighbouring threads are to read neighbouring elements.
 //!
 //! ```text
 //! group %y

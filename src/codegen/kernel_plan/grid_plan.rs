@@ -35,7 +35,7 @@ const SCAN: usize = 8;
 pub struct Grid {
     /// The threads of a block, a power of two.
     pub threads: usize,
-    /// What computes a row.
+    /// The threads that compute a row.
     pub rows: RowsBy,
     /// Whether there are additional functions for contiguous elements, see `wide_plan.rs`.
     pub wide: bool,
@@ -43,7 +43,7 @@ pub struct Grid {
     pub split: bool,
 }
 
-/// What computes a row.
+/// The threads that compute a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowsBy {
     /// One thread: points, and rows that are interleaved in memory.
@@ -61,7 +61,7 @@ impl RowsBy {
         NAMES.iter().find(|row| row.0 == self).map_or("", |row| row.1)
     }
 
-    /// What has a name.
+    /// The value with this name.
     pub(crate) fn named(name: &str) -> Option<RowsBy> {
         NAMES.iter().find(|row| row.1 == name).map(|row| row.0)
     }

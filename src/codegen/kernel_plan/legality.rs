@@ -1,5 +1,5 @@
-//! Which plans are legal: those under which a kernel computes the same results, up to the order in
-//! which floats are summed.
+//! Decides which plans are legal: those under which a kernel computes the same results, up to the
+//! order in which floats are summed.
 
 use super::{Plan, has_room, may_be_streamed, name_of_aim, reads_once};
 use crate::codegen::kernel::{Direction, Kernel, Source, Traversal};

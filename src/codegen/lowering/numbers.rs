@@ -1,4 +1,4 @@
-//! Which numbers are refused for an element type, as far as is known before a launch.
+//! Refuses numbers that an element type cannot hold, as far as is known before a launch.
 
 use super::{Known, Source, wrapped};
 use crate::tensor::{DType, Kind, Scalar};

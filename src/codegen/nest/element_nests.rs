@@ -59,7 +59,7 @@ impl Builder<'_> {
         let sources = inputs.chain(aims.iter().map(|&aim| source_of(self.kernel, aim)));
         let traversal = self.loops.traversal;
         let is_known = |k: usize| traversal.direction.has_inner_loop() && self.loops.is_of_row(Source::Load(k));
-        // What is not read at all points may be no element at others.
+        // An element that is not read at all points may not exist at others.
         let is_read = |k: usize| match self.nest.accesses[k].watch {
             Some(Watch { gives: Gives::Part, .. }) => false,
             watch => watch.is_none_or(|watch| !watch.guard.is_of_point()),
@@ -123,7 +123,7 @@ impl Builder<'_> {
             known.insert(self.step(i));
             inner.extend(self.kept_between(tile, i));
         }
-        // What is kept in the memory of a result is read before that is written.
+        // A value kept in the memory of a result is read before the result is written.
         for &aim in &aims {
             inner.extend(self.read(source_of(self.kernel, aim), tile, stage, &mut known));
         }
@@ -131,8 +131,7 @@ impl Builder<'_> {
         if let Some(lines) = self.together {
             inner = vec![For::over(Axis::Together(lines), Bind::Unroll, inner)];
         }
-        // What hardly ever runs is not worth vectors: they would be a fifth of what a compiler does
-        // for a norm.
+        // Rare code is not worth vectors: they would be a fifth of the compile time of a norm.
         let is_seldom = self.loops.in_doubles && !self.loops.is_outer();
         let bind = if is_seldom || self.writes_one(&aims) { Bind::Serial } else { Bind::Vector };
         let combined = self.combined(&aims);
@@ -248,7 +247,7 @@ impl Builder<'_> {
         Stmt::Let { value: k, compute: Compute::Load(Place::Access(k)), note: self.kernel.loads[k].line.clone() }
     }
 
-    /// What a step computes.
+    /// The computation of a step.
     pub(super) fn applied(&self, i: usize) -> Compute {
         let step = &self.kernel.steps[i];
         let operands = step.inputs.iter().map(|input| (input.letter, self.input(input))).collect();

@@ -145,7 +145,7 @@ impl Builder<'_> {
         }
     }
 
-    /// What a phase reduces.
+    /// The reductions of a phase.
     pub(super) fn reduced_in(&self, phase: usize) -> Vec<usize> {
         let reduced = |aim: Aim| if let Aim::Reduce(k) = aim { Some(k) } else { None };
         self.loops.aims(phase).into_iter().filter_map(reduced).collect()
@@ -158,7 +158,7 @@ impl Builder<'_> {
         located.into_iter().collect()
     }
 
-    /// What is computed at one element for some aims.
+    /// The steps that some aims compute at one element.
     pub(super) fn element(&mut self, phase: usize, aims: &[Aim], body: &mut Vec<Stmt>) {
         let kernel = self.kernel;
         let mut loaded = BTreeSet::new();
@@ -265,7 +265,7 @@ impl Builder<'_> {
         }
     }
 
-    /// What has been reduced, as a value of the row.
+    /// The result of a reduction, as a value of the row.
     pub(super) fn finish_on_grid(&mut self, k: usize, body: &mut Vec<Stmt>) {
         let (monoid, reduction) = (self.monoid_on_grid(k), &self.kernel.reductions[k]);
         if reduction.op.varies() {

@@ -106,7 +106,7 @@ impl Builder<'_> {
         body.push(For::over(Axis::Chunks, Bind::Serial, chunk));
     }
 
-    /// What threads do that have an element.
+    /// The statements of threads that have an element.
     fn in_row(&self, body: Vec<Stmt>) -> Stmt {
         Stmt::If { when: term(IS_IN_ROW, [('j', known(Known::Element)), ('c', known(Known::End))]), body }
     }

@@ -24,7 +24,7 @@ pub(super) fn verify(nest: &Nest) -> Result<(), String> {
     verifier.stmts(&nest.body)
 }
 
-/// What has been done before a statement.
+/// The facts that hold before a statement.
 #[derive(Clone, Debug, Default)]
 struct Known {
     values: BTreeSet<usize>,
@@ -619,7 +619,8 @@ with prim::FusionGroup_0 = graph(%x : Float(*, *)):
         };
         // A result, of which other blocks write other rows.
         assert_eq!(by_block(Place::Access(1)), "the loop over elements (Thread): out0 is read, a result");
-        // What the block of another part of the row has left: the second launch reads it.
+        // The states that the block of another part of the row has left: the second launch reads
+        // them.
         let mut is_done = false;
         let why = refused(&mut |stmts| {
             for stmt in stmts {

@@ -1,5 +1,5 @@
-//! Which nests are one kernel: those that differ only in names and in the IR lines of statements,
-//! such as those of the unrolled iterations of a loop, have the same `Identity`.
+//! Decides which nests are one kernel: those that differ only in names and in the IR lines of
+//! statements, such as those of the unrolled iterations of a loop, have the same `Identity`.
 //!
 //! ```text
 //! %y : Float(*) = aten::relu(%x)       in a nest:  v_y = "a < 0 ? 0 : a" of v_x      %y : …

@@ -105,7 +105,7 @@ fn last_turn(stmts: &[Stmt]) -> i64 {
     stmts.iter().map(own).max().unwrap_or(0)
 }
 
-/// Where the loops are.
+/// The position of each loop.
 #[derive(Clone, Debug, Default)]
 struct Point {
     /// The phase of the launch, the part, and the part whose state is read.
@@ -147,7 +147,7 @@ struct Machine<'a> {
     offsets: Vec<i64>,
     at: Point,
     shares: usize,
-    /// What parts of split rows have left.
+    /// The states that parts of split rows have left.
     left: Vec<Number>,
     /// Whether the row ends here.
     is_ended: bool,
@@ -314,7 +314,7 @@ impl Machine<'_> {
         self.places = (0..self.nest.accesses.len()).map(|access| self.offset(access, 0..dims, row)).collect();
     }
 
-    /// What a share has to do of so many tiles or rows.
+    /// The work of a share of so many tiles or rows.
     fn share_of(&self, items: i64) -> Range<i64> {
         let (share, shares) = (self.at.share as i64, self.shares as i64);
         items * share / shares..items * (share + 1) / shares

@@ -61,7 +61,7 @@ fn number(scalar: Scalar) -> String {
     }
 }
 
-/// What a loop over an axis runs over.
+/// The range of a loop over an axis.
 fn over(axis: Axis) -> String {
     match axis {
         Axis::Tiles(points) => format!("for each tile of {points} points of each row"),
@@ -126,7 +126,7 @@ impl Nest {
         }
     }
 
-    /// What a loop over an axis runs over, by parts where rows are split.
+    /// The range of a loop over an axis, by parts where rows are split.
     fn over(&self, axis: Axis) -> String {
         match (axis, self.split) {
             (Axis::Rows, Some(Split::Parts)) => "for each part of each row".to_owned(),

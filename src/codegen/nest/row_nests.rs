@@ -329,7 +329,7 @@ impl Builder<'_> {
         let plan = self.loops.plan.phase(phase.number);
         let is_first_turn = phase.aims.iter().any(|aim| matches!(aim, Aim::Total(_)));
         let size = if is_first_turn { plan.scan_block } else { plan.block };
-        // What is subtracted from the elements of the first block is a guess.
+        // The value subtracted from the elements of the first block is a guess.
         let has_first = self.loops.is_outer() && only_tried && plan.first != size;
         let number = phase.own.first().filter(|_| has_first);
         let first = number.map(|&k| (self.variable('k', &self.kernel.reductions[k].name), plan.first));
@@ -509,7 +509,7 @@ impl Builder<'_> {
         self.each_row(merged, body);
     }
 
-    /// What has been reduced, as a value of the row.
+    /// The result of a reduction, as a value of the row.
     fn finish(&mut self, k: usize, body: &mut Vec<Stmt>) {
         let reduction = &self.kernel.reductions[k];
         let leader = self.loops.leader(k).filter(|_| self.loops.is_variance(k)).unwrap_or(k);

@@ -110,8 +110,7 @@ impl Builder<'_> {
         let lost = tried.iter().map(|&k| self.loses(k)).collect();
         let mut again = Vec::new();
         for k in tried {
-            // What is subtracted from infinities is no infinity, or nothing would be left of a mean
-            // that is one.
+            // The value subtracted from infinities is finite, or an infinite mean would be lost.
             let near = [('h', self.part('h', k)), ('p', self.part('p', k)), ('m', self.in_block())];
             again.push(set(self.slot('h', k), term(MOVED, near)));
             again.extend(['p', 'e'].map(|letter| set(self.slot(letter, k), zero())));

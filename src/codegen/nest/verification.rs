@@ -19,7 +19,7 @@ pub(crate) fn verify(nest: &Nest) -> Result<(), String> {
     verifier.stmts(&nest.body)
 }
 
-/// What has been done before a statement.
+/// The facts that hold before a statement.
 #[derive(Clone, Debug, Default)]
 struct Known {
     values: BTreeSet<usize>,

@@ -48,12 +48,12 @@ use std::collections::BTreeSet;
 /// Most rounds of a span.
 const MOST_ROUNDS: usize = 4;
 
-/// What a phase does with elements, by the numbers of values: loads, then steps in their order.
+/// The work of a phase on elements, by the numbers of values: loads, then steps in their order.
 #[derive(Clone, Debug, Default)]
 struct OfPhase {
-    /// What is read from memory, and computed.
+    /// The values that are read from memory, or computed.
     made: BTreeSet<usize>,
-    /// What an earlier phase has made.
+    /// The values that an earlier phase has computed.
     read: BTreeSet<usize>,
 }
 
@@ -96,7 +96,8 @@ impl Builder<'_> {
         self.step_of(value).map_or_else(|| self.kernel.loads[value].dtype, |i| self.kernel.steps[i].out)
     }
 
-    /// What each phase does, where rows are kept: it makes what no earlier one has made.
+    /// The work of each phase, where rows are kept: it computes the values that no earlier one has
+    /// computed.
     fn of_phases(&self) -> Vec<OfPhase> {
         let mut made_before = BTreeSet::new();
         let mut phases = Vec::new();
@@ -232,7 +233,7 @@ impl Builder<'_> {
         self.nest.body.push(For::over(Axis::Groups(count), Bind::Grid, body));
     }
 
-    /// What a thread does with the elements that it takes at once.
+    /// The statements of a thread on the elements that it takes at once.
     fn wide_group(&mut self, phase: &OfPhase, aims: &[Aim]) -> Vec<Stmt> {
         let moving = |at: &usize| !self.nest.accesses[*at].is_of_row && self.nest.accesses[*at].ahead == 0;
         let accesses: Vec<usize> = (0..self.kernel.accesses()).filter(moving).collect();
@@ -285,7 +286,7 @@ fn located(accesses: Vec<usize>) -> Option<Stmt> {
     (!accesses.is_empty()).then_some(Stmt::Locate { accesses, at: Axis::Rows })
 }
 
-/// What threads do in some rounds, if they have elements.
+/// The statements of threads in some rounds, if they have elements.
 fn in_rounds((count, of): (usize, Whole), body: Vec<Stmt>) -> Stmt {
     let (at, end) = if of == Whole::Group { (Known::Row, Known::Rows) } else { (Known::First, Known::End) };
     let when = term(IS_IN_ROW, [('j', known(at)), ('c', known(end))]);

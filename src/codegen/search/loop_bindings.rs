@@ -21,7 +21,7 @@ use crate::codegen::loop_structure::{Aim, Loops};
 use crate::codegen::target::Target;
 use std::cell::RefCell;
 
-/// What the iterations of a loop are bound to.
+/// The binding of the iterations of a loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Binding {
     Blocks,
@@ -145,7 +145,7 @@ fn share_a_resource(outer: Binding, inner: Binding, are_points: bool) -> bool {
     }
 }
 
-/// What a loop over blocks reduces is read across blocks.
+/// The result that a loop over blocks reduces is read across blocks.
 fn is_read_across_blocks(one: Loop, binding: Binding) -> bool {
     one.reduces && matches!(binding, Binding::Blocks | Binding::Both)
 }

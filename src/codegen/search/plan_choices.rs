@@ -36,7 +36,7 @@ enum Move {
     Block(usize, Vec<usize>),
     /// Interleaved rows that a phase reduces at once.
     Together(usize, Vec<usize>),
-    /// What a phase prefetches.
+    /// The operands that a phase prefetches.
     Ahead(usize, Vec<Ahead>),
 }
 

@@ -730,7 +730,7 @@ fn segment_reduce(call: &Call<'_>) -> Answer {
     one(like(call, &results, x.dtype(), &shape, &x))
 }
 
-/// Where the segments of each row begin and end.
+/// The start and the end of the segments of each row.
 struct Segments {
     count: usize,
     /// For each position before the axis one more number than there are segments.

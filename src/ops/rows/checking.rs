@@ -39,7 +39,7 @@ pub fn without(row: &Row, field: &str, reason: &'static str) -> Row {
     row
 }
 
-/// What is wrong with a row, a line each: `aten::mish: gradient: …`.
+/// The errors of a row, a line each: `aten::mish: gradient: …`.
 pub fn complaints(row: &Row) -> Vec<String> {
     let mut all = Vec::new();
     let mut say = |field: &str, what: String| all.push(format!("{}: {field}: {what}", row.kind));
@@ -146,7 +146,7 @@ fn accuracy(row: &Row, say: &mut dyn FnMut(&str, String)) {
     }
 }
 
-/// What is fused is computed, and what is computed says whether it is fused.
+/// An operator that fuses has a formula, and an operator with a formula states whether it fuses.
 fn fusion(row: &Row, schemas: &[&Schema], say: &mut dyn FnMut(&str, String)) {
     for fused in row.fusion.known().unwrap_or_default() {
         for overload in fused.overloads {
@@ -226,7 +226,7 @@ fn semantics(row: &Row, schemas: &[&Schema], say: &mut dyn FnMut(&str, String)) 
     }
 }
 
-/// What is fused is drawn in random groups, with a letter for each operand.
+/// An operator that fuses occurs in random groups, with a letter for each operand.
 fn operands(row: &Row, schemas: &[&Schema], say: &mut dyn FnMut(&str, String)) {
     let Has(operands) = row.operands else {
         return say("operands", "tests need to know how it is called".to_owned());

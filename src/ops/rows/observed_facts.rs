@@ -16,7 +16,7 @@ use crate::types::era::Era;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-/// What was observed of an overload.
+/// The observed facts of an overload.
 struct Observed {
     overload: &'static str,
     words: Vec<&'static str>,
@@ -46,12 +46,12 @@ static OBSERVED: LazyLock<BTreeMap<&'static str, Vec<Observed>>> = LazyLock::new
     all
 });
 
-/// What is observed of a kind.
+/// The observed facts of a kind.
 fn observed(kind: &str) -> &'static [Observed] {
     OBSERVED.get(kind).map_or(&[], Vec::as_slice)
 }
 
-/// What a row says otherwise than PyTorch, a line each: `aten::mish: python: …`.
+/// The differences between a row and PyTorch, a line each: `aten::mish: python: …`.
 fn contradictions(row: &Row) -> Vec<String> {
     let mut all = Vec::new();
     let mut say = |field: &str, what: String| all.push(format!("{}: {field}: {what}", row.kind));
@@ -117,8 +117,8 @@ fn undifferentiated(row: &Row, seen: &Observed) -> Vec<&'static str> {
     seen.list("gradient").into_iter().filter(|operand| !covered.contains(operand)).collect()
 }
 
-/// What eager mode differentiates has a formula, and where it has nothing to differentiate that is
-/// said, too.
+/// An operator that eager mode differentiates has a formula, and one that it does not is marked,
+/// too.
 fn gradient(row: &Row, seen: &Observed, say: &mut dyn FnMut(&str, String)) {
     let missing = undifferentiated(row, seen);
     let line = format!("{}.{} {}", row.kind, seen.overload, missing.join(","));
@@ -171,7 +171,7 @@ const COMPUTING: &[&str] = &[
 /// Overloads that round, of operators that are exact otherwise.
 const ROUNDING: &[(&str, &str)] = &[("aten::round", "decimals")];
 
-/// What only moves elements says so, and what rounds is not exact.
+/// An operator that only moves elements is marked, and one that rounds is not exact.
 fn accuracy(row: &Row, say: &mut dyn FnMut(&str, String)) {
     let mut ran = observed(row.kind).iter().filter(|seen| !seen.list("ran").is_empty()).peekable();
     let moves = ran.peek().is_some() && ran.all(|seen| seen.has("moves"));

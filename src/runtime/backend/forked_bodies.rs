@@ -53,7 +53,7 @@ pub(super) struct Forks {
 #[derive(Debug)]
 struct Body {
     graph: Graph,
-    /// What it reads of objects among its operands: the operand, and the path there.
+    /// The attributes that it reads of objects among its operands: the operand, and the path there.
     attributes: Vec<(usize, String)>,
     /// Whether results may be lists, which must not be those of operands.
     returns_lists: bool,
@@ -74,7 +74,7 @@ struct Circumstances {
     is_grad_enabled: bool,
 }
 
-/// What a body has done.
+/// The results of a body that has run.
 struct Done {
     /// The values; nothing where they cannot be handed over.
     result: Result<Option<Parcel>, Stop>,

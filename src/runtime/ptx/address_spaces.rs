@@ -51,7 +51,7 @@ pub(super) struct Memory<'m> {
     pub(super) regions: &'m [Region<'m>],
     pub(super) variables: &'m [u8],
     pub(super) parameters: &'m [u8],
-    /// Where arrays in shared memory are.
+    /// The addresses of arrays in shared memory.
     pub(super) arrays: &'m [(u64, u64)],
     pub(super) shared: Vec<u8>,
     /// The memory of threads, so many bytes for each.

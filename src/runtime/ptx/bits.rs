@@ -167,7 +167,7 @@ integer!(i16, u16);
 integer!(i32, u32);
 integer!(i64, u64);
 
-/// What GPUs write for a float that is NaN.
+/// The bits that GPUs write for a float that is NaN.
 const NAN: u64 = 0x7fff_ffff;
 
 macro_rules! float {

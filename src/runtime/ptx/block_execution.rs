@@ -23,22 +23,22 @@ pub struct Launch<'a> {
     pub seed: u32,
 }
 
-/// What is wrong in a launch.
+/// An error in a launch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// The line of the instruction, and that of the source that it is made of, 0 if it is unknown.
     pub line: u32,
     /// See `line`.
     pub origin: u32,
-    /// Where it happens.
+    /// The block and the thread of the error.
     pub block: u32,
     /// See `block`.
     pub thread: u32,
-    /// What is wrong, as the end of a sentence about the thread.
+    /// The error, as the end of a sentence about the thread.
     pub why: String,
 }
 
-/// What a thread does next.
+/// The next step of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Runs,

@@ -1,4 +1,4 @@
-//! What arithmetic instructions compute, as functions of the bits of their operands.
+//! Arithmetic instructions as functions of the bits of their operands.
 //!
 //! Floats are computed as IEEE 754 says.
 //!

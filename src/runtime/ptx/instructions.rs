@@ -14,9 +14,9 @@ use rustc_hash::FxHashMap;
 
 /// The distance of shared arrays, so that an element after the end of one is in none.
 const GAP: u64 = 64;
-/// Where variables outside of entries are, which is an address of global memory.
+/// The base of variables outside of entries, which is an address of global memory.
 pub(super) const VARIABLES: u64 = 1 << 39;
-/// Where shared memory, and that of a thread, is among the addresses that mean any memory.
+/// The base of shared memory, and of that of a thread, among generic addresses.
 pub(super) const SHARED: u64 = 1 << 38;
 pub(super) const LOCAL: u64 = 1 << 37;
 
@@ -31,7 +31,7 @@ pub(super) struct Entry {
     pub(super) specials: Vec<(u32, Special)>,
     /// The bytes of parameters.
     pub(super) parameters: usize,
-    /// Where the arrays in shared memory are, and where it ends.
+    /// The addresses of the arrays in shared memory, and its end.
     pub(super) arrays: Vec<(u64, u64)>,
     pub(super) shared: u64,
     /// The bytes of a thread's own memory.
@@ -69,7 +69,7 @@ pub(super) struct Instruction {
     pub(super) origin: u32,
 }
 
-/// What an instruction does, with the slots that it writes first.
+/// The operation of an instruction, with the slots that it writes first.
 #[derive(Debug)]
 pub(super) enum Action {
     One(fn(u64) -> u64, [u32; 2]),
@@ -85,7 +85,7 @@ pub(super) enum Action {
     Store(Space, Type, Vec<u32>, Address),
     Jump(usize),
     Barrier,
-    /// What lanes of a warp do together.
+    /// The operations that lanes of a warp do together.
     Shuffle(Shuffle),
     Meet(u32),
     Leave,
@@ -157,7 +157,7 @@ struct Decoder<'t> {
     /// Slots of registers, and of constants.
     registers: FxHashMap<&'t str, u32>,
     constants: FxHashMap<u64, u32>,
-    /// Where each statement begins.
+    /// The start of each statement.
     begins: Vec<usize>,
     now: (u32, u32),
 }

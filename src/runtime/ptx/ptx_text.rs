@@ -7,7 +7,7 @@
 //! ld.global.v2.f32 {%f1, %f2}, [%rd6+8];    operands: names, numbers, vectors, addresses
 //! ```
 //!
-//! Whatever the reader does not know is an error with its line.
+//! Statements that the reader does not know are errors with their line.
 
 use rustc_hash::FxHashMap;
 

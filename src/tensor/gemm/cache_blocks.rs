@@ -60,7 +60,7 @@ pub(super) struct Product<T> {
     pub result: *mut T,
     /// The distance between rows of the result; its columns are contiguous.
     pub result_row: usize,
-    /// What is done to sums.
+    /// The operations on sums.
     pub epilogue: epilogue::Steps<T>,
 }
 

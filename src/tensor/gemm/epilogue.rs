@@ -1,4 +1,4 @@
-//! What is done to the sums of a product before they leave the first-level cache: a bias is added,
+//! Operations on the sums of a product before they leave the first-level cache: a bias is added,
 //! another tensor, or a function is applied.
 #![allow(unsafe_code, reason = "sums and operands are read and written through pointers")]
 

@@ -8,7 +8,7 @@
 use super::Real;
 use super::element_functions::Activated;
 
-/// What is known of a row so far.
+/// The state of a row.
 #[derive(Clone, Copy, Debug)]
 pub struct Running<T> {
     largest: T,

@@ -18,7 +18,7 @@ use super::online_softmax::{self, Rows};
 use super::taps::{self, TOGETHER as POSITIONS, Taps};
 use std::sync::OnceLock;
 
-/// Where the operands of a tile are.
+/// The memory of the operands of a tile.
 #[derive(Clone, Copy)]
 pub(super) struct Tile<T> {
     pub depth: usize,
@@ -42,7 +42,7 @@ pub(super) struct Tile<T> {
     pub one: T,
 }
 
-/// Where the operands of dot products are: a row by columns that are contiguous.
+/// The memory of the operands of dot products: a row by columns that are contiguous.
 #[derive(Clone, Copy)]
 pub(super) struct Dots<T> {
     pub depth: usize,

@@ -1,4 +1,4 @@
-//! What kind of archive a file is, and its parts.
+//! Detects the kind of an archive, and divides it into its parts.
 
 use crate::byte_source::ByteSource;
 use crate::code_surface::{Class, Method, Surface};
@@ -54,7 +54,7 @@ impl Kind {
 #[derive(Debug)]
 pub struct Archive {
     records: Records,
-    /// What it is.
+    /// The kind of the archive.
     pub kind: Kind,
     /// The format version of TorchScript archives, from 1 to 10.
     pub version: Option<u64>,
@@ -93,7 +93,7 @@ pub struct CodeFile {
     pub module: String,
     /// Its text.
     pub content: Vec<u8>,
-    /// Where its bytes came from, if the archive says so.
+    /// The origin of its bytes, if the archive states it.
     pub ranges: Vec<SourceRange>,
 }
 

@@ -1,4 +1,4 @@
-//! Where the bytes of an archive are: in memory, or in a file of which parts are read.
+//! The bytes of an archive: in memory, or in a file of which parts are read.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};

@@ -1,5 +1,5 @@
-//! What serialized code declares: classes with their attributes and methods, functions, and which
-//! operators are called. Bodies are read as tokens; their types and names are not checked.
+//! The declarations of serialized code: classes with their attributes and methods, functions, and
+//! the operators that are called. Bodies are read as tokens; their types and names are not checked.
 
 use crate::code_tokens::{Line, Token, lines};
 use crate::declared_types::Declared;
@@ -74,7 +74,7 @@ impl Class {
     }
 }
 
-/// What all code of an archive declares.
+/// The declarations of all code of an archive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Surface {
     /// By qualified name.
@@ -162,7 +162,7 @@ impl Surface {
     }
 }
 
-/// Where the block of the statement at `at` ends.
+/// The end of the block of the statement at `at`.
 fn block_end(lines: &[Line<'_>], at: usize) -> usize {
     let level = lines[at].level;
     let rest = lines[at + 1..].iter().position(|line| line.level <= level);

@@ -98,7 +98,7 @@ impl Fields<'_> {
     }
 }
 
-/// Where the central directory is, and how many entries it announces.
+/// The offset of the central directory, and the number of entries that it announces.
 struct Directory {
     at: u64,
     size: u64,

@@ -25,7 +25,7 @@ pub struct Exported {
     pub record: String,
 }
 
-/// What is read of an exported program.
+/// The parts of an exported program that are read.
 pub(crate) struct ExportedParts {
     pub(crate) facts: Exported,
     pub(crate) tensors: Vec<NamedTensor>,

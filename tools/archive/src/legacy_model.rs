@@ -14,7 +14,7 @@ pub(crate) const MODEL: &str = "model.json";
 /// Modules within modules.
 const DEEPEST: usize = 100;
 
-/// What is read of such an archive.
+/// The parts of such an archive that are read.
 pub(crate) struct LegacyParts {
     pub(crate) tree: Tree,
     pub(crate) surface: Surface,

@@ -15,7 +15,7 @@ const LONGEST_NAME: usize = 1000;
 /// C++ classes of PyTorch, whose states are packed weights.
 const FOREIGN_CLASSES: &str = "__torch__.torch.classes.";
 
-/// What a module holds.
+/// The contents of a module.
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
     pub(crate) tensors: Vec<NamedTensor>,

@@ -92,7 +92,7 @@ pub(crate) enum Value {
 }
 
 impl Value {
-    /// What it is, in a message.
+    /// The kind of the value, in a message.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Value::None => "None",

@@ -9,9 +9,9 @@ pub struct Refusal {
     pub record: Option<String>,
     /// The line of code, counted from 1.
     pub line: Option<usize>,
-    /// What was found, and what was expected.
+    /// The reason: the value found and the one expected.
     pub reason: String,
-    /// What the user can do.
+    /// Advice for the user.
     pub help: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Where code came from: the ranges of the user's source that `.debug_pkl` records name.
+//! Ranges of the user's source that `.debug_pkl` records name as the origin of code.
 
 use crate::pickle_value::{Id, Pickle, Value};
 use crate::unpickler::unpickle;

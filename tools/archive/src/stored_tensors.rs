@@ -7,7 +7,7 @@ use std::ops::Range;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Dtype(usize);
 
-/// What is known of an element type.
+/// The properties of an element type.
 struct Row {
     /// PyTorch's name, without `torch.`.
     name: &'static str,
@@ -121,7 +121,7 @@ impl Dtype {
 pub enum Quantizer<T = StoredTensor> {
     /// One scale and zero point.
     PerTensor {
-        /// What an integer step is worth.
+        /// The scale of an integer step.
         scale: f64,
         /// The integer that means 0.
         zero_point: i64,
@@ -189,7 +189,7 @@ pub struct StoredTensor {
     pub storage: usize,
     /// Whether gradients are computed for it.
     pub requires_grad: bool,
-    /// What its integers mean.
+    /// The meaning of its integers.
     pub quantizer: Option<Quantizer>,
     /// Which signs of its elements are other ones than those stored.
     pub signs: Signs,
@@ -327,7 +327,7 @@ impl StoredTensor {
     }
 }
 
-/// What a tensor is to the module.
+/// The role of a tensor in the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     /// Trained.
@@ -360,7 +360,7 @@ impl Role {
 pub struct NamedTensor {
     /// The qualified name.
     pub name: String,
-    /// What it is to the module.
+    /// Its role in the module.
     pub role: Role,
     /// The view.
     pub tensor: StoredTensor,

@@ -49,7 +49,7 @@ pub enum StoredValue {
         /// The value of the enum, or the elements.
         from: Box<StoredValue>,
     },
-    /// What has no value here: a storage, a class.
+    /// Objects without a value here: a storage, a class.
     Other,
 }
 

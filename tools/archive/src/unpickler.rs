@@ -334,7 +334,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// What a global makes of arguments.
+    /// The result of a global for its arguments.
     fn made(&mut self, global: &Global, arguments: Id) -> Result<Id> {
         if let Global::Class(class) = global {
             return Ok(self.add(Value::Made { class: class.clone(), from: arguments }));

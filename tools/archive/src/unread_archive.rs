@@ -11,7 +11,7 @@ use crate::refusal::Result;
 
 /// Bytes of the records of a program from which on it is not worth comparing them.
 const MOST_BYTES: usize = 16 << 20;
-/// Where the elements of weights are.
+/// The folder with the elements of weights.
 const WEIGHTS: &str = "data/";
 /// Parts of programs that are no TorchScript of 1.3 and later.
 const OTHERS: [&str; 5] =

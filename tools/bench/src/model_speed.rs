@@ -28,12 +28,12 @@ use std::time::Duration;
 /// The program that times a model in PyTorch.
 const DRIVER: &str =
     "import sys; sys.path.insert(0, sys.argv[1]); import bench_models; bench_models.main(sys.argv[2:])";
-/// Where it is.
+/// Its folder.
 const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../pytorch");
-/// What a process may take.
+/// The limits of a process.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// What is measured.
+/// A measurement.
 pub struct Plan {
     pub folder: PathBuf,
     /// Names of models; all if there are none.

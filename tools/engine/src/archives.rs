@@ -14,7 +14,7 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What of an archive is read.
+/// The parts of an archive that are read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Choice {
     /// `forward`, `encode`, `encoder.forward`; `forward` if nothing is given.
@@ -41,7 +41,7 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// What decides about the graph of a program, as text.
+    /// The options that decide about the graph of a program, as text.
     fn options(&self) -> String {
         let Wanted { choice: Choice { method, .. }, inline, runs, release } = self;
         format!("{method:?} {inline} {runs} {release:?}")
@@ -80,10 +80,10 @@ pub fn graph_with_weights(name: &str, bytes: &[u8], wanted: &Wanted) -> Option<R
 #[derive(Default)]
 pub(crate) struct Parts(Mutex<Read>);
 
-/// What has been read of an archive.
+/// The parts of an archive that have been read.
 #[derive(Default)]
 struct Read {
-    /// Where graphs are kept that earlier runs have read.
+    /// The folder with graphs that earlier runs have read.
     kept: Option<KeptGraphs>,
     /// The code, and the release whose rules hold.
     code: Option<(Option<Release>, Reader)>,
@@ -434,7 +434,7 @@ pub fn notice(name: &str, bytes: &[u8]) -> Option<String> {
     Some(opened(name, &Arc::new(bytes.to_vec())).map_or_else(|error| error.message, |archive| instead(name, &archive)))
 }
 
-/// What can be done with an archive, where its graph is not read.
+/// The commands for an archive whose graph is not read.
 fn instead(name: &str, archive: &Archive) -> String {
     let (what, file) = (described(archive), if name == "<stdin>" { "FILE" } else { name });
     let print = format!("`jitopt {file}` prints its graph");

@@ -1,4 +1,4 @@
-//! What the program in a file would do to whoever runs it: found by reading it.
+//! Finds the effects of the program in a file on its user by reading it.
 //!
 //! ```text
 //! archive ─> strict reader ─> load hooks, run by the interpreter ─> every method: a graph
@@ -106,12 +106,12 @@ impl Rule {
         self.row().1
     }
 
-    /// What a finding of this kind weighs.
+    /// The weight of a finding of this kind.
     pub fn level(self) -> Level {
         self.row().2
     }
 
-    /// What it means.
+    /// The meaning of the finding.
     pub fn meaning(self) -> &'static str {
         self.row().3
     }
@@ -143,9 +143,9 @@ pub struct CodePlace {
 /// Something found.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AuditFinding {
-    /// What kind of thing.
+    /// The kind of finding.
     pub rule: Rule,
-    /// What it weighs here: what was allowed is a note.
+    /// Its weight here: an allowed finding is a note.
     pub level: Level,
     /// In words.
     pub message: String,
@@ -203,16 +203,16 @@ pub struct Proof {
     pub of: u64,
 }
 
-/// What was found in a file.
+/// The findings of a file.
 #[derive(Clone, Debug, Default)]
 pub struct Audit {
-    /// What the file is; nothing if it is refused.
+    /// The kind of the file; nothing if it is refused.
     pub what: Option<String>,
     /// Its methods.
     pub methods: Vec<AuditedMethod>,
     /// The load hooks that ran, and ended well.
     pub hooks: Vec<RunHook>,
-    /// What was found, the gravest first.
+    /// The findings, the gravest first.
     pub findings: Vec<AuditFinding>,
     /// Views that stay inside their storages.
     pub proofs: Vec<Proof>,
@@ -446,7 +446,7 @@ fn told(kind: &str, bounds: Bounds) -> String {
 
 // ---- operators
 
-/// What an operator does.
+/// The effect of an operator.
 #[derive(Clone, Copy)]
 enum Does {
     Nothing,
@@ -468,7 +468,8 @@ impl Does {
     }
 }
 
-/// What a node does; nothing for structure: constants, calls, attributes, branches, containers.
+/// The effects of a node; nothing for structure: constants, calls, attributes, branches,
+/// containers.
 fn effect(graph: &Graph, node: Node) -> Option<Does> {
     let kind = graph.kind(node);
     let operator = ops::operator(graph.era, kind);

@@ -8,7 +8,7 @@ use std::path::Path;
 /// Why an operation has no result: what kind of failure it is, and a message for the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
-    /// What kind of failure it is.
+    /// The kind of failure.
     pub kind: Kind,
     /// The message; its first line says what is wrong, later ones show where or how to help.
     pub message: String,

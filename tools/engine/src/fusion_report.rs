@@ -1,5 +1,5 @@
-//! Which operators of a graph fuse, which do not and why, and which edits would
-//! help.
+//! Lists the operators of a graph that fuse, those that do not, with the reasons, and the edits
+//! that would help.
 //!
 //! Reasons are the remarks of the fuser; every suggested edit was applied to a copy of the graph,
 //! which was fused again.

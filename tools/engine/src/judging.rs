@@ -39,7 +39,7 @@ pub struct Trial {
     pub settings: Settings,
     /// The inputs of each run.
     pub samples: Vec<Sample>,
-    /// What counts as equal.
+    /// The policy of comparisons.
     pub policy: Policy,
 }
 

@@ -26,7 +26,7 @@ pub struct Caching {
     troubles: Troubles,
 }
 
-/// What the results of a pipeline depend on besides the graph.
+/// The inputs of the results of a pipeline besides the graph.
 pub struct Circumstances<'a> {
     /// Passes that are skipped.
     pub disabled: &'a [String],

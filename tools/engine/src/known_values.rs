@@ -1,4 +1,5 @@
-//! What the weights of an archive and the given inputs say about its graph, before passes run.
+//! The facts about a graph that the weights of an archive and the given inputs prove, before passes
+//! run.
 //!
 //! ```text
 //! %t : bool = prim::GetAttr[name="training"](%bn)      %t : bool = prim::Constant[value=0]()

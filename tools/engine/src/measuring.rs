@@ -41,7 +41,7 @@ use std::time::Instant;
 /// `validate` compares exactly.
 pub(crate) const TOLERANCE: f64 = 1e-3;
 
-/// What is measured.
+/// A measurement.
 pub struct Bench<'a> {
     /// The values, and how graphs are run.
     pub run: &'a RunOptions,
@@ -176,7 +176,7 @@ impl Contender {
         failure.map_or(Ok(time), |why| Err(self.failed(why)))
     }
 
-    /// What a GPU does in a run, by its own clock.
+    /// The work of a GPU in a run, by its own clock.
     fn on_device(&self, path: &Path, inputs: &RepeatedInputs) -> Result<DeviceWork, Error> {
         let inputs = self.placed(inputs);
         let Some(backend) = &self.backend else { return Ok(DeviceWork::default()) };
@@ -280,7 +280,7 @@ impl Measured {
         let compared = compare(path, &results);
         let mut remarks = Vec::new();
         for backend in two.iter().filter_map(|contender| contender.backend.as_ref()) {
-            // What cannot be read from a GPU seems to differ.
+            // A result that cannot be read from a GPU seems to differ.
             processor::refuse_findings(backend)?;
             remarks.extend(backend.remarks());
         }

@@ -19,7 +19,7 @@ pub(crate) struct Extent {
     pub(crate) offset: Option<u64>,
 }
 
-/// What is known about a view.
+/// The known facts about a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bounds {
     /// It stays inside: the last element that it reaches, and the elements that there are.
@@ -85,7 +85,7 @@ pub(crate) fn bounds(graph: &Graph, node: Node, stored: &HashMap<Value, Extent>)
     Some(judged(reach, offset, extent))
 }
 
-/// Where a view ends, counted from its first element.
+/// The end of a view, counted from its first element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reach {
     Nothing,

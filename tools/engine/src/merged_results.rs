@@ -95,7 +95,7 @@ impl Merged {
     }
 }
 
-/// What a result is about: a file, or two.
+/// The subject of a result: a file, or two.
 fn subject(result: Value) -> Option<(String, Map<String, Value>)> {
     let Value::Object(result) = result else { return None };
     let text = |name: &str| result.get(name).and_then(Value::as_str).map(str::to_owned);

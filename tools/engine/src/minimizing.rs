@@ -30,7 +30,7 @@ pub struct Reduction<'a> {
     pub check: Option<&'a str>,
     /// Restrictions of rewrites.
     pub gates: &'a GateOptions,
-    /// What runs fusion groups.
+    /// The backend that runs fusion groups.
     pub backend: &'a BackendOptions,
     /// Samples and tolerances.
     pub judge: &'a JudgeOptions,

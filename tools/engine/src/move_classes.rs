@@ -1,4 +1,4 @@
-//! What kind of difference there is between two files of one model, and where it begins.
+//! Classifies the differences between two files of one model, and finds where they begin.
 
 use crate::moved_weights::WeightDifferences;
 use jitopt_core::interpreter::{IValue, Stop};
@@ -59,7 +59,7 @@ impl MoveClass {
 /// The results of a run, or why there are none.
 pub(crate) type Ran = Result<Vec<IValue>, Stop>;
 
-/// What is known about a difference.
+/// The known facts about a difference.
 pub(crate) struct Evidence<'a> {
     /// The runs of the first and of the second file.
     pub(crate) results: (&'a Ran, &'a Ran),

@@ -13,7 +13,7 @@ use jitopt_judge::verdict::{Rounding, Verdict, fitting, judge};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
-/// What was found out about two files.
+/// The findings about two files.
 #[derive(Debug)]
 pub struct MoveReport {
     /// `same`, `different`, or `not compared`.
@@ -30,7 +30,7 @@ pub struct MoveReport {
     pub weights: Vec<String>,
     /// Sizes that one file fixes.
     pub sizes: Vec<String>,
-    /// What differs, and the sample that shows it.
+    /// The values that differ, and the sample that shows it.
     pub differences: Vec<String>,
     /// The sample.
     pub sample: Option<String>,

@@ -15,7 +15,7 @@ const MOST_LISTED: usize = 8;
 
 type Contents = BTreeMap<String, IValue>;
 
-/// What differs between the weights of two files.
+/// The differences between the weights of two files.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WeightDifferences {
     /// In words.

@@ -32,7 +32,7 @@ pub(crate) struct Onlooker<'a, 's> {
     workspace: &'a mut Workspace<'s>,
 }
 
-/// What was observed.
+/// The observations.
 pub(crate) struct End {
     /// The names of replayed values that the run did not reach.
     pub(crate) unreached: Vec<String>,

@@ -1,4 +1,4 @@
-//! Where the time of a run goes: seconds, bytes and rate of each kind of operator, and of each
+//! The time of a run by operators: seconds, bytes and rate of each kind of operator, and of each
 //! group that ran as a kernel.
 //!
 //! ```text

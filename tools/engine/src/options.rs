@@ -88,11 +88,11 @@ pub struct Semantics {
     pub callee: Vec<String>,
     /// Does not verify the graph after passes.
     pub no_verify: bool,
-    /// What runs fusion groups.
+    /// The backend that runs fusion groups.
     pub backend: BackendOptions,
 }
 
-/// What runs fusion groups.
+/// The backend that runs fusion groups.
 #[derive(Clone, Debug, Default)]
 pub struct BackendOptions {
     /// How groups run as kernels; the interpreter runs them, if absent.

@@ -17,7 +17,7 @@ use jitopt_core::runtime::resources_of_text;
 use jitopt_core::runtime::sized_kernels::{NoKernel, SizedKernel, SizedKernels, sized_kernels};
 use serde_json::{Value, json};
 
-/// What a prediction is about.
+/// The subject of a prediction.
 #[derive(Clone, Copy)]
 pub struct Question<'a> {
     /// The passes that make the groups.
@@ -78,7 +78,7 @@ pub struct Predicted {
     name: String,
     device: &'static Device,
     rows: Vec<Row>,
-    /// What machine code says of functions, each with its group.
+    /// The facts about functions in machine code, each with its group.
     functions: Result<Vec<(String, KernelResources)>, String>,
 }
 
@@ -185,7 +185,7 @@ impl Predicted {
 
 fn row(one: &SizedKernel, target: &Target, device: &'static Device) -> Result<Row, String> {
     let plan = (target.choose)(&one.kernel, &one.traversal);
-    // What the target cannot run has no prediction either.
+    // A kernel that the target cannot run has no prediction either.
     target.nest(&one.kernel, &one.traversal, &plan)?;
     let estimate = estimate(&one.model(device), &plan, Open::default()).ok_or("it has no loops")?;
     let text = plan.print("", &one.kernel);

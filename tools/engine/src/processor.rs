@@ -26,7 +26,7 @@ pub struct Machine {
     pub compiler: Result<String, String>,
     /// CUDA's compiler.
     pub nvrtc: Result<Found, String>,
-    /// What makes PTX: NVRTC or clang.
+    /// The compiler that makes PTX: NVRTC or clang.
     pub ptx: Result<String, String>,
     /// cuBLAS.
     pub cublas: Result<Found, String>,
@@ -70,7 +70,7 @@ pub fn probe(workspace: &Workspace<'_>) -> Machine {
     Machine { compiler, nvrtc, ptx, cublas, driver, devices }
 }
 
-/// Where kernels are kept, if kernels run and are kept.
+/// The folder in which kernels are kept, if kernels run and are kept.
 pub fn folder_of_kernels(args: &BackendOptions, workspace: &Workspace<'_>) -> Option<PathBuf> {
     let variable = |name: &str| workspace.env().get(name).filter(|value| !value.is_empty()).cloned();
     args.engine.filter(|_| !args.no_cache).and_then(|_| cache_folder(variable))

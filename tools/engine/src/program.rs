@@ -22,9 +22,9 @@ pub struct Program {
     pub path: PathBuf,
     /// The text, or the bytes of an archive.
     pub text: Arc<Vec<u8>>,
-    /// What is read of an archive.
+    /// The parts of an archive that are read.
     pub choice: Choice,
-    /// What was read of it.
+    /// The parts that were read.
     parts: Parts,
 }
 

@@ -31,7 +31,7 @@ pub struct Bisection<'a> {
     /// A shell command that reads a graph, and fails if it is wrong; without one, results are
     /// compared.
     pub check: Option<&'a str>,
-    /// What runs fusion groups.
+    /// The backend that runs fusion groups.
     pub backend: &'a BackendOptions,
     /// Samples and tolerances.
     pub judge: &'a JudgeOptions,
@@ -39,7 +39,7 @@ pub struct Bisection<'a> {
     pub jobs: usize,
 }
 
-/// What is at fault.
+/// The rewrite or kernel at fault.
 pub enum Fault {
     /// No rewrite: these groups are computed wrong by their kernels.
     Kernels {

@@ -42,7 +42,7 @@ impl Moved {
     }
 }
 
-/// What one operator moves: nothing if it only makes views.
+/// The bytes that one operator moves: none if it only makes views.
 pub(crate) fn moved(graph: &Graph, node: Node, operands: &[IValue], outputs: &[IValue]) -> Moved {
     let (read, written) = (tensors(operands), tensors(outputs));
     let is_view = |output: &Tensor| read.iter().any(|operand| operand.shares_storage(output));

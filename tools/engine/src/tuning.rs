@@ -42,7 +42,7 @@ pub struct Measurement {
     pub seed: u64,
 }
 
-/// What was found for a kernel.
+/// The result for a kernel.
 struct Row {
     outputs: String,
     sizes: String,
@@ -145,13 +145,13 @@ impl Tuned {
     }
 }
 
-/// What plans are timed with.
+/// The inputs with which plans are timed.
 struct Bench<'a> {
     measurement: Measurement,
     graph: &'a Graph,
     env: Environment,
     inputs: Vec<IValue>,
-    /// What the interpreter computes.
+    /// The results of the interpreter.
     wanted: IValue,
     path: &'a Path,
     /// The plans that were kept of the kernels before.

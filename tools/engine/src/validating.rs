@@ -42,7 +42,7 @@ pub enum When {
     Rewrite,
 }
 
-/// What a graph is compared with.
+/// The other side of a comparison.
 #[derive(Clone, Copy, Default)]
 pub struct Against<'a> {
     /// Whether it is another graph, with other names: values are matched by their origin, and

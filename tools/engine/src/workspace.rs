@@ -1,4 +1,4 @@
-//! Where files are found, and where notes go.
+//! Finds files, and receives notes.
 
 use crate::error::{Error, refuse};
 use jitopt_core::log::did_you_mean;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// A message that is no result and no error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// What kind of message it is.
+    /// The kind of message.
     pub level: Level,
     /// The message, without the name of its level.
     pub text: String,

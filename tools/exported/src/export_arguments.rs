@@ -26,7 +26,7 @@ pub(crate) enum Argument<'j> {
     Graph(&'j Json),
 }
 
-/// What a list holds, as its tag says: the list may be empty.
+/// The kind of elements of a list, by its tag: the list may be empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Elements {
     Tensors,

@@ -179,7 +179,7 @@ fn while_loop<'j>(writer: &mut Writer<'_>, frame: &mut Frame<'j>, call: &Call<'j
     outputs(writer, frame, node, call, &types)
 }
 
-/// What an iteration receives: a tensor whose strides the body may change.
+/// The type that an iteration receives: a tensor whose strides the body may change.
 fn loop_type(ty: Type) -> Type {
     if ty.is_tensor() { Type::tensor() } else { ty }
 }

@@ -55,7 +55,7 @@ impl Parting {
     }
 }
 
-/// Where two graphs part.
+/// The first difference of two graphs.
 #[derive(Clone, Debug, Default)]
 pub struct Alignment {
     /// In the first graph.

@@ -289,7 +289,7 @@ fn compare_exceptions(expected: &Stop, found: &Result<Vec<IValue>, Stop>) -> Ver
 pub struct Rounding {
     /// The distance of the element that comes nearest to what is explained.
     pub off: f64,
-    /// What rounding explains for this element.
+    /// The error that rounding explains for this element.
     pub explained: f64,
 }
 

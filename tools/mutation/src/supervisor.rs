@@ -27,7 +27,7 @@ pub struct Campaign {
     pub time: Option<Duration>,
     /// Number of processes.
     pub jobs: u64,
-    /// Where failing cases are saved.
+    /// The folder in which failing cases are saved.
     pub failures: PathBuf,
     /// Seed files and directories.
     pub folders: Vec<PathBuf>,

@@ -28,7 +28,7 @@ pub struct Run<'a> {
     pub count: u64,
     /// When to stop regardless.
     pub until: Option<Instant>,
-    /// Where failing cases are saved.
+    /// The folder in which failing cases are saved.
     pub failures: &'a Path,
     /// The directory of cases; a file beside it names the current case.
     pub folder: PathBuf,

@@ -126,7 +126,7 @@ fn folder() -> &'static Path {
     })
 }
 
-/// What a run of the tool did.
+/// The outcome of a run of the tool.
 struct Ran {
     code: i32,
     out: String,
@@ -324,7 +324,7 @@ fn each_call_of_a_bench_may_fail() {
     let all = failing_runs(&bench("graph.ir", 2));
     assert!(all.len() > 65, "{}", all.len());
     for (fail, ran) in all {
-        // What is measured has all kernels, or a warning says why not.
+        // A measured graph has all kernels, or a warning names the reason.
         let has_all = ran.out.matches(" | 3 | 124.000 | ").count() == 2;
         match ran.code {
             1 => assert!(ran.err.contains("error: --backend=cuda: "), "{fail}: {}", ran.err),

@@ -38,7 +38,7 @@ pub struct ArchiveCode {
     pub(crate) places_in_archive: bool,
     /// The version of the operators that the code was written for.
     pub(crate) version: u64,
-    /// What old operators mean.
+    /// The meaning of old operators.
     pub(crate) upgraders: Declarations,
     warnings: Cell<i64>,
 }

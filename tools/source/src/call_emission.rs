@@ -446,7 +446,7 @@ fn unescaped(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// What `x.tolist()` makes a list of.
+/// The operand of `x.tolist()`.
 fn listed(expr: &Expr) -> Option<&Expr> {
     let ExprKind::Call(call) = &expr.kind else { return None };
     match &call.callee.kind {

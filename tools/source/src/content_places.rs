@@ -1,4 +1,4 @@
-//! Where in an archive the contents are that a graph reads: they are found there without its code.
+//! Locations in an archive of the contents that a graph reads: they are found without its code.
 
 use crate::archive_code::ArchiveCode;
 use crate::declared_names::Declarations;
@@ -13,7 +13,7 @@ use jitopt_core::symbol::prim;
 use jitopt_core::types::TypeKind;
 use std::collections::BTreeMap;
 
-/// Where a content is.
+/// The location of a content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ContentPlace {
     /// In the module: a path of attributes.

@@ -1,4 +1,4 @@
-//! What the code of an archive declares: classes, functions, and what annotations mean.
+//! The declarations in the code of an archive: classes, functions, and the meaning of annotations.
 
 use crate::printed_syntax::{ClassDef, Definition, Expr, ExprKind, Field, FunctionDef};
 use crate::source_error::{Place, Record, Result, SourceError, fail};

@@ -30,7 +30,7 @@ use std::collections::{BTreeMap, HashMap};
 /// Nodes of a function: a small file that fork nests may otherwise grow large.
 const MOST_NODES: usize = 2_000_000;
 
-/// What a name stands for.
+/// The meaning of a name.
 #[derive(Clone, Debug)]
 pub(crate) enum Binding<'c> {
     /// A variable that holds values of this type.
@@ -62,7 +62,7 @@ pub(crate) enum Number {
     Complex(u64, u64),
 }
 
-/// What a closure takes from the graph around it, in the order of its params.
+/// The values that a closure takes from the graph around it, in the order of its params.
 pub(crate) enum Captured {
     /// A variable, and its type.
     Variable(String, Type),

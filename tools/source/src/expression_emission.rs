@@ -7,7 +7,7 @@ use jitopt_core::ir::{Attribute, Value};
 use jitopt_core::symbol::{Symbol, aten, attr, prim};
 use jitopt_core::types::{Simple, Type, TypeKind};
 
-/// What an expression means before a value is made of it.
+/// The meaning of an expression before a value is made of it.
 pub(crate) enum Sugared<'c> {
     Value(Value),
     /// Results of an operator that has several.
@@ -18,7 +18,7 @@ pub(crate) enum Sugared<'c> {
 }
 
 impl<'c> Sugared<'c> {
-    /// What a name is bound to that is no value.
+    /// The binding of a name to this, unless it is a value.
     pub(crate) fn as_binding(&self) -> Option<Binding<'c>> {
         match self {
             Sugared::Function(name) => Some(Binding::Function(name.clone())),

@@ -20,7 +20,7 @@ const MOST_ROUNDS: usize = 100;
 /// Calls in calls.
 const DEEPEST: usize = 100;
 
-/// What PyTorch does to a graph before it is inlined: `preoptimizeGraph`.
+/// The passes that PyTorch runs on a graph before it is inlined: `preoptimizeGraph`.
 const PREPARATION: &str = "inline,peephole,constant-propagation{immutable-only},constant-pooling";
 /// The same up to 1.5.
 const OLD_PREPARATION: &str = "inline";

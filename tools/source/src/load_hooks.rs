@@ -32,7 +32,7 @@ const HOOK: &str = "__setstate__";
 /// Nodes that all hooks of an archive may run.
 const MOST_STEPS: u64 = 1_000_000;
 
-/// What is left for the load hooks of an archive: all of them share the steps.
+/// The remaining budget of the load hooks of an archive: all of them share the steps.
 #[derive(Debug)]
 pub(crate) struct HookBudget {
     steps: Cell<u64>,

@@ -1,4 +1,4 @@
-//! What operators meant before they changed: the code of an archive says of which version it is.
+//! The meaning of operators before they changed, by the version that the code of an archive states.
 //!
 //! | operator | version | before |
 //! |---|---:|---|

@@ -5,7 +5,7 @@
 /// An expression.
 #[derive(Clone, Debug)]
 pub(crate) struct Expr {
-    /// Where it begins, in bytes.
+    /// Its start, in bytes.
     pub(crate) at: usize,
     pub(crate) kind: ExprKind,
 }
@@ -139,7 +139,7 @@ pub(crate) struct Field {
     pub(crate) value: Option<Expr>,
 }
 
-/// What a file defines.
+/// The definitions of a file.
 #[derive(Clone, Debug)]
 pub(crate) enum Definition {
     Class(ClassDef),

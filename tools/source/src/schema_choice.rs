@@ -1,4 +1,4 @@
-//! Which overload of an operator a call means, and its operands.
+//! Chooses the overload of an operator that a call means, and its operands.
 //!
 //! ```text
 //! torch.add(x, 1)  =>  aten::add.Scalar(Tensor self, Scalar other, Scalar alpha=1): x, 1, 1

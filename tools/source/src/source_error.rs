@@ -10,7 +10,7 @@ pub(crate) struct Record {
     /// `code/__torch__/a.py`
     pub(crate) name: String,
     pub(crate) text: String,
-    /// Where its lines begin.
+    /// The starts of its lines.
     starts: Vec<usize>,
     /// What its bytes were made of.
     ranges: Vec<SourceRange>,
@@ -63,7 +63,7 @@ impl Place {
 /// Why code is not read, and where.
 #[derive(Clone, Debug)]
 pub struct SourceError {
-    /// What is wrong, and what was expected.
+    /// The error, and the text that was expected.
     pub reason: String,
     pub(crate) place: Option<Place>,
 }

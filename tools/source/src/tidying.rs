@@ -1,4 +1,4 @@
-//! What PyTorch does to a graph after it was emitted.
+//! The passes that PyTorch runs on a graph after it was emitted.
 
 use crate::source_error::{Result, SourceError};
 use jitopt_core::ir::{Attribute, Block, Graph, Node, Value};
@@ -15,7 +15,7 @@ const OLD_PASSES: &str = "lower-simple-tuples,constant-pooling";
 
 /// The text of a tensor whose elements are not shown.
 const HIDDEN: &str = "<Tensor>";
-/// What makes values of variables.
+/// The pass that makes values of variables.
 const SSA: &str = "convert-to-ssa,exit-transforms";
 
 /// Makes values of the variables of an emitted graph.

@@ -41,7 +41,7 @@ const MARKED: &str = "<||>";
 /// The condition that a mutant is active, in an inserted text.
 const ON: &str = "$on";
 
-/// What an entry of a file is.
+/// The kind of an entry of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// A decision with wrong alternatives.
@@ -55,13 +55,13 @@ pub enum Role {
 /// A paragraph of a file.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// What it is.
+    /// The kind of the entry.
     pub role: Role,
     /// The line of the head, counted from 1.
     pub line: usize,
     /// The name of a site; else empty.
     pub name: String,
-    /// What goes wrong.
+    /// The error that the mutant causes.
     pub why: String,
     /// The anchor, or the functions of a helper.
     pub text: String,
@@ -171,7 +171,7 @@ impl Solid {
         Solid { text, places }
     }
 
-    /// Where `wanted` begins, at the first two places.
+    /// The starts of `wanted`, at most the first two.
     fn find(&self, wanted: &[u8]) -> Vec<usize> {
         self.text
             .windows(wanted.len().max(1))

@@ -1,4 +1,4 @@
-//! Which lit files reach which mutants, and which of them fails with a mutant.
+//! Finds the lit files that reach each mutant, and which of them fail with it.
 //!
 //! Only a test that evaluates the site of a mutant can find it. Each lit file runs once without
 //! mutants, in a process that writes the sites it reaches to the file that `JITOPT_REACHED` names.
@@ -14,9 +14,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What lit files may take for one mutant.
+/// The time limit of lit files for one mutant.
 const BUDGET: Duration = Duration::from_secs(30);
-/// What a few files may take at least, before they count as failed.
+/// The least time limit of a few files.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// How many files run first; then twice as many, and so on.
 const FIRST: usize = 4;

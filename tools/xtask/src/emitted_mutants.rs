@@ -82,7 +82,7 @@ const FORMS: [Form; 2] = [
 ];
 /// How many mutants are judged at the same time.
 const WORKERS: usize = 2;
-/// What is replaced in the text of kernels, by what. An empty text stands for nothing.
+/// The replacements in the text of kernels. An empty text stands for nothing.
 const CHANGES: [(&str, &str); 30] = [
     ("JO_BARRIER();", ""),
     ("if (JO_THREAD == 0) {", "{"),
@@ -213,7 +213,7 @@ fn print_sums(counts: &[Counts], possible: usize) -> Result<()> {
     Ok(())
 }
 
-/// What a case is called in one form.
+/// The name of a case in one form.
 fn file(case: &str, form: &Form) -> String {
     format!("{case}-{}", form.name)
 }

@@ -26,7 +26,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// What a test may take at least, before it counts as failed.
+/// The least time limit of a test.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// How often a waiting process is looked at.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -36,7 +36,7 @@ const CASE: &str = "mutants_are_caught_and_named";
 /// The part of the names of all wrong rules.
 const RULES: &str = ":planted";
 
-/// What became of a mutant.
+/// The verdict on a mutant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Fate {
     ByTest(String),
@@ -71,7 +71,7 @@ struct Mutant<'a> {
 }
 
 impl Ledger {
-    /// What became of a mutant.
+    /// The verdict on a mutant.
     fn fate(&self, name: &str) -> Fate {
         match self.found(name) {
             Some((Stage::Validation, _)) => Fate::ByValidation,

@@ -1,4 +1,4 @@
-//! What a run of `cargo xtask mutants` knows, kept in a file, so that a cut run goes on.
+//! The results of `cargo xtask mutants`, kept in a file, so that a cut run goes on.
 //!
 //! ```text
 //! sources 9f3a6c0d2b1e4f57 lit 0c44e1a7b9d2f683
@@ -45,7 +45,7 @@ impl Stage {
 /// By what each stage found a mutant; `None` if by nothing.
 type Known = BTreeMap<(String, Stage), Option<String>>;
 
-/// What is known, and the file that keeps it.
+/// The known results, and the file that keeps them.
 pub(crate) struct Ledger {
     known: Mutex<(Known, File)>,
 }
@@ -72,7 +72,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// What a stage found: nothing known, nothing found, or by what.
+    /// The result of a stage: nothing known, nothing found, or the test that found it.
     pub(crate) fn at(&self, name: &str, stage: Stage) -> Option<Option<String>> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.0.get(&(name.to_owned(), stage)).cloned()

@@ -14,7 +14,7 @@ const LIT: &str = include_str!("../templates/operator.ir.txt");
 /// The lists of schemas, the newest first. New schemas are added to the last one.
 const LISTS: [&str; 4] = ["schemas-2.txt", "schemas-1.3.txt", "schemas-between.txt", "schemas-prim.txt"];
 
-/// Where operators of a family stand: the file of rows, and that of kernels.
+/// The files of a family of operators: the file of rows, and that of kernels.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Family {
     rows: &'static str,

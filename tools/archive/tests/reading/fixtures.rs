@@ -1,4 +1,4 @@
-//! What is read of the small archives of this repository.
+//! Reads the small archives of this repository.
 
 use crate::{folder, source};
 use jitopt_archive::{Archive, Kind, Role, open, safetensors};

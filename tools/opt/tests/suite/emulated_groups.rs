@@ -43,7 +43,7 @@ fn differing_on_device(
     (wrong, same)
 }
 
-/// What became of groups.
+/// The outcome of groups.
 struct Compared {
     wrong: Vec<String>,
     launched: u64,

@@ -1,4 +1,4 @@
-//! What several programs of the suite share.
+//! Functions that several programs of the suite share.
 
 pub mod cases;
 pub mod command_line;
