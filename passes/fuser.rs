@@ -463,8 +463,8 @@ fn latest_first(graph: &Graph, node: Node) -> Vec<(Node, Value)> {
     all
 }
 
-/// A node in the log: its kind, and the name of its result. Numbers are left out, as those of values
-/// that the pass creates are in no text that is printed.
+/// A node in the log: its kind, and the name of its result. Numbers are left out, as those of
+/// values that the pass creates are in no text that is printed.
 fn described(graph: &Graph, node: Node) -> String {
     let name = graph.outputs(node).next().filter(|&value| graph.is_named(value)).map(|value| graph.name(value));
     format!("{}{}", graph.kind(node), name.map_or(String::new(), |name| format!(" of %{name}")))

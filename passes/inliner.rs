@@ -47,6 +47,10 @@ pub const PASS: PassInfo = PassInfo {
 /// itself.
 const MAX_DEPTH: usize = 200;
 
+/// The maximum number of nodes that the calls of a graph become, ten times those of the largest
+/// known models. Forty methods that each call the previous one twice would become 2^40.
+const MAX_NODES: usize = 1 << 19;
+
 fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     graph_dump!("Before inlining", graph);
     let mut prepared = BTreeMap::new();
@@ -56,7 +60,7 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
 }
 
 /// Callees whose own calls are inlined, by the name they were found under.
-type Prepared = BTreeMap<String, Rc<Graph>>;
+type Prepared = BTreeMap<String, (Rc<Graph>, usize)>;
 
 fn inline_calls(
     graph: &mut Graph,
@@ -65,6 +69,7 @@ fn inline_calls(
     depth: usize,
 ) -> Result<(), PassError> {
     let calls: Vec<Node> = graph.all_nodes().filter(|&node| is_call(graph, node)).collect();
+    let mut added = 0;
     for call in calls {
         let Some(name) = callee_of(graph, call, cx) else {
             cx.missed(graph, "calls-inlined", call, || "its graph is not given: pass it with --callee".to_owned());
@@ -78,11 +83,15 @@ fn inline_calls(
             ));
         }
         let known = prepared.get(&name);
-        let callee = match known {
-            Some(callee) => callee.clone(),
+        let (callee, size) = match known {
+            Some(known) => known.clone(),
             None => prepare(name, graph.release(), cx, prepared, depth)?,
         };
         check(graph, call, &callee)?;
+        added += size;
+        if added > MAX_NODES {
+            return Err(PassError::too_large(format!("the calls of a graph would become more than {MAX_NODES} nodes")));
+        }
         cx.rewrite(graph, "calls-inlined", call, |graph| inline(graph, call, &callee));
     }
     Ok(())
@@ -94,14 +103,15 @@ fn prepare(
     cx: &mut PassContext<'_>,
     prepared: &mut Prepared,
     depth: usize,
-) -> Result<Rc<Graph>, PassError> {
+) -> Result<(Rc<Graph>, usize), PassError> {
     let given = cx.callee(&name).cloned().or_else(|| function_graph(release, &name));
     let mut callee = given.expect("the callee was found by name above");
     inline_calls(&mut callee, cx, prepared, depth + 1)?;
     if release.era() == Era::V2 {
         constant_pooling::pool(&mut callee, cx);
     }
-    let callee = Rc::new(callee);
+    let size = callee.all_nodes().count();
+    let callee = (Rc::new(callee), size);
     prepared.insert(name, callee.clone());
     Ok(callee)
 }

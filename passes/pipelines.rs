@@ -31,6 +31,12 @@ pub const PIPELINES: &[NamedPipeline] = &[
                fixpoint(peephole,cse,dce),batch-mm,dce",
     },
     NamedPipeline {
+        name: "freeze",
+        summary: "what `--freeze` runs for the module of an archive: calls inlined, constants folded, dead code removed",
+        // Numbers of a module are constants then, and decide branches; dropout is `peephole`'s.
+        text: "inline,lower-simple-tuples,constant-propagation,constant-pooling,fixpoint(peephole{more},cse,dce)",
+    },
+    NamedPipeline {
         name: "inference",
         summary: "for calls without gradients, as freezing a module does: dropout, in-place writes and batch norms gone, then kernels",
         // Branches and dropout depend on constants: `training` of a module is one once it is bound.

@@ -68,7 +68,8 @@ impl View {
 
     /// The number of elements of memory from its first to its last element.
     fn reach(&self) -> usize {
-        let last: i64 = self.shape.iter().zip(&self.strides).map(|(&n, &stride)| (n - 1).max(0) * stride).sum();
+        let lasts = self.shape.iter().zip(&self.strides).map(|(&n, &stride)| (n - 1).max(0).saturating_mul(stride));
+        let last = lasts.fold(0, i64::saturating_add);
         if self.shape.contains(&0) { 0 } else { self.offset + last as usize + 1 }
     }
 }

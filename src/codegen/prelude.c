@@ -302,8 +302,7 @@ JO double jo_roundeven(double x)
     return y < 0x1p52 ? jo_signed((y + 0x1p52) - 0x1p52, x) : x;
 }
 
-// ---- polynomials: near-minimax, by interpolation at Chebyshev's points in 240 bits
-// (tools/polynomials/fit.py), then rounded.
+// ---- polynomials: near-minimax, interpolated in 240 bits (tools/polynomials/fit.py), then rounded.
 // (e^r - 1 - r) / r^2 for |r| <= ln(2) / 2.
 JO float jo_exp_tailf(float r)
 {
@@ -421,8 +420,7 @@ JO double jo_sigmoid(double x)
 // Products with denormals lose digits, below -708.
 JO double jo_silu(double x) { return x * jo_sigmoid(x); }
 
-// E / (E + 2) with E = e^2x - 1 keeps its digits near 0; from 10 on, 20 for doubles, the result
-// is 1.
+// E / (E + 2) with E = e^2x - 1 keeps its digits near 0; from 10 on, 20 for doubles, it is 1.
 JO float jo_tanhf(float x)
 {
     const float a = jo_absolutef(x), c = 2.0f * jo_at_mostf(a, 10.0f);

@@ -307,8 +307,8 @@ impl IValue {
         while let Some(value) = work.pop() {
             match value {
                 IValue::Tensor(tensor) => f(&tensor),
-                IValue::List(list) => work.extend(list.borrow().iter().rev().cloned()),
-                IValue::Dict(dict) => work.extend(dict.borrow().values().rev().cloned()),
+                IValue::List(list) => work.extend(list.borrow().iter().rev().filter(may_hold_tensors).cloned()),
+                IValue::Dict(dict) => work.extend(dict.borrow().values().rev().filter(may_hold_tensors).cloned()),
                 IValue::Tuple(elements) => work.extend(elements.iter().rev().cloned()),
                 IValue::Future(value) => work.extend(value.result().clone().ok()),
                 IValue::Object(object) if !seen.contains(&Rc::as_ptr(&object)) => {
@@ -319,6 +319,11 @@ impl IValue {
             }
         }
     }
+}
+
+/// Whether a value is a tensor or may have one in it: lists of numbers are long.
+fn may_hold_tensors(value: &&IValue) -> bool {
+    !matches!(value, IValue::None | IValue::Bool(_) | IValue::Int(_) | IValue::Float(_) | IValue::Str(_))
 }
 
 impl From<Tensor> for IValue {

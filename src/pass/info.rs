@@ -124,17 +124,24 @@ pub struct PassError {
     pub help: Option<String>,
     /// Whether the options are invalid, independent of the graph.
     pub misuse: bool,
+    /// Whether the graph would become larger than the pass allows.
+    pub too_large: bool,
 }
 
 impl PassError {
     /// An error about the whole graph.
     pub fn new(message: impl Into<String>) -> PassError {
-        PassError { message: message.into(), at: None, help: None, misuse: false }
+        PassError { message: message.into(), at: None, help: None, misuse: false, too_large: false }
     }
 
     /// An error about the options: no graph could be transformed with them.
     pub fn misuse(message: impl Into<String>) -> PassError {
         PassError { misuse: true, ..PassError::new(message) }
+    }
+
+    /// The error of a pass that would make a graph larger than it allows.
+    pub fn too_large(message: impl Into<String>) -> PassError {
+        PassError { too_large: true, ..PassError::new(message) }
     }
 
     /// An error about one node of `graph`, which may be a callee: the node is printed here, where

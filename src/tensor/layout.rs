@@ -82,11 +82,12 @@ pub fn checked(shape: &[i64]) -> Result<usize> {
     }
 }
 
-/// The strides of a contiguous tensor.
+/// The strides of a contiguous tensor. Those of a shape that no tensor has are at most the largest
+/// integer.
 pub(crate) fn contiguous(shape: &[i64]) -> Dims {
     let mut strides: Dims = SmallVec::from_elem(1, shape.len());
     for i in (1..shape.len()).rev() {
-        strides[i - 1] = strides[i] * shape[i].max(1);
+        strides[i - 1] = strides[i].saturating_mul(shape[i].max(1));
     }
     strides
 }

@@ -422,7 +422,8 @@ fn unread(text: String) -> Error {
 
 /// Code that is not read: the reason, and the place in the archive.
 fn not_read(name: &str, error: &SourceError) -> Error {
-    unread(format!("error: {name}: {error}\n"))
+    let kind = if error.is_too_large { Kind::Budget } else { Kind::Unparsable };
+    Error::new(kind, format!("error: {name}: {error}\n"))
 }
 
 /// What to say of an archive that was given where only the text of a graph is read; nothing for

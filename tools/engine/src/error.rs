@@ -60,6 +60,7 @@ impl Kind {
     pub fn of(error: &RunError) -> Kind {
         match error {
             RunError::Pass { error, .. } if error.misuse => Kind::Misuse,
+            RunError::Pass { error, .. } if error.too_large => Kind::Budget,
             RunError::Pass { .. } => Kind::Refused,
             RunError::Broken { .. } => Kind::Bug,
             RunError::Unfit { .. } => Kind::Unfit,

@@ -12,6 +12,10 @@ pub(crate) struct ArchiveArgs {
     /// Inline the methods and functions of an archive, as PyTorch's `inlined_graph`
     #[arg(long)]
     pub(crate) inline: bool,
+    /// Freeze the module of an archive, as `torch.jit.freeze`: in evaluation mode, with calls
+    /// inlined and what its numbers decide settled, before other passes
+    #[arg(long)]
+    pub(crate) freeze: bool,
 }
 
 /// What every command that reads graphs reads of an archive.

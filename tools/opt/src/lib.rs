@@ -155,6 +155,7 @@ fn dispatch(argv: &[String], world: &mut World<'_>) -> i32 {
         world.say("error: --eval: nothing runs; add --validate, or use `jitopt run`");
         return exit::USAGE;
     }
+    world.chosen.evaluates |= cli.input.archive.freeze;
     let declared = match declarations::read(&cli.declared, world) {
         Ok(declared) => declared,
         Err(error) => return exit::failed(&error, world),

@@ -236,12 +236,14 @@ fn profile(cli: &Cli, pipeline: &Pipeline, world: &mut World<'_>) -> Result<Opti
 }
 
 fn pipeline_text(cli: &Cli, world: &World<'_>) -> Result<String, Error> {
-    match (&cli.pipeline.passes, &cli.pipeline.passes_file) {
-        (Some(text), _) => Ok(text.clone()),
+    let given = match (&cli.pipeline.passes, &cli.pipeline.passes_file) {
+        (Some(text), _) => text.clone(),
         (None, Some(file)) => std::fs::read_to_string(world.path(file))
-            .or_else(|error| refuse(format_args!("cannot read `{}`: {error}", file.display()))),
-        (None, None) => Ok(String::new()),
-    }
+            .or_else(|error| refuse(format_args!("cannot read `{}`: {error}", file.display())))?,
+        (None, None) => String::new(),
+    };
+    let parts = cli.input.archive.freeze.then(|| "@freeze".to_owned()).into_iter().chain([given]);
+    Ok(parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join(","))
 }
 
 /// Refuses combinations of flags that have no effect or contradict each other.
@@ -374,8 +376,8 @@ fn graphs_of_file(cli: &Cli, plan: &Plan, name: &str, text: &[u8]) -> Outcome {
     if cli.input.archive.list {
         return listed(plan, name, text);
     }
-    // Only this pipeline asks for the weights: others show the graph as PyTorch has it.
-    let graph = match plan.pipeline_text.contains("@inference") {
+    // Only these pipelines read the weights: others show the graph as PyTorch has it.
+    let graph = match cli.input.archive.freeze || plan.pipeline_text.contains("@inference") {
         true => archives::graph_with_weights(name, text, &plan.wanted),
         false => archives::graph(name, text, &plan.wanted),
     };

@@ -4,6 +4,7 @@ use crate::declared_names::Callable;
 use crate::emission::{Around, Binding, Captured, Emitter};
 use crate::expression_emission::Sugared;
 use crate::old_operators;
+use crate::packed_weights;
 use crate::printed_syntax::{Call, Expr, ExprKind, FunctionDef};
 use crate::schema_choice::{Arguments, Choice, Operand, choose};
 use crate::source_error::{Result, fail};
@@ -350,7 +351,10 @@ impl<'c> Emitter<'c> {
         let object = self.expression(object, None)?;
         let ty = self.graph.ty(object);
         let Some((class, _)) = self.code.names.class_of(ty) else {
-            return fail(format!("a `{ty}` has no method `{name}`"));
+            return match packed_weights::method_result(&ty.to_string(), name).filter(|_| call.arguments.is_empty()) {
+                Some(result) => Ok(self.method_call(name, &[object], result, at)),
+                None => fail(format!("a `{ty}` has no method `{name}`")),
+            };
         };
         let Some(callable) = self.code.names.method(class, name) else {
             return fail(format!("the class `{class}` has no method `{name}`"));
@@ -358,9 +362,13 @@ impl<'c> Emitter<'c> {
         let mut inputs = vec![object];
         inputs.extend(self.passed(callable, Some(object), call, at)?);
         let result = self.code.result_type(callable)?;
-        let node = self.node(prim::CALL_METHOD, &inputs, &[result], at);
+        Ok(self.method_call(name, &inputs, result, at))
+    }
+
+    fn method_call(&mut self, name: &str, inputs: &[Value], result: Type, at: usize) -> Sugared<'c> {
+        let node = self.node(prim::CALL_METHOD, inputs, &[result], at);
         self.graph.set_attribute(node, attr::NAME, Attribute::Str(name.as_bytes().into()));
-        Ok(Sugared::Value(self.graph.output(node, 0)))
+        Sugared::Value(self.graph.output(node, 0))
     }
 
     /// The arguments of a function or, without `self`, of a method, defaults filled in.

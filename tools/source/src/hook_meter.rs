@@ -10,6 +10,7 @@ use jitopt_core::interpreter::{Call, IValue, Reason, Stop, Watch};
 use jitopt_core::ir::{Graph, Node};
 use jitopt_core::ops::rows::is_bounded;
 use jitopt_core::tensor::{layout, storage};
+use std::rc::Rc;
 
 /// Bytes of tensors that a hook may have at once, beyond what its state needs.
 const MOST_BYTES: u64 = 64 << 20;
@@ -19,7 +20,14 @@ const BYTES_FOR_STATE: u64 = 4;
 const MOST_WORK: u64 = 1 << 28;
 const WORK_FOR_STATE: u64 = 64;
 /// Bytes of an element of a list, at least.
-const LIST_ELEMENT: u64 = 16;
+const LIST_ELEMENT: u64 = size_of::<IValue>() as u64;
+/// Numbers that the visit of an element of a list counts as, and of a list of tensors or lists: it
+/// takes as long.
+const WORK_OF_ELEMENT: u64 = 4;
+const WORK_OF_CONTAINER: u64 = 128;
+/// Bytes of lists and texts that a hook may make, those that are gone included: their memory is not
+/// counted where it is freed.
+const MOST_MADE: u64 = 64 << 20;
 /// Bytes of an element that a kernel may need while it computes in doubles.
 const WIDEST: u64 = 8;
 
@@ -51,8 +59,15 @@ const NO_SIZES: [&str; 24] = [
     "exponent",
 ];
 /// Operators whose results are as large as the values of an operand, not as its shape.
-const SIZED_BY_VALUES: [&str; 5] =
-    ["aten::bincount", "aten::repeat_interleave", "aten::one_hot", "aten::tril_indices", "aten::sparse_coo_tensor"];
+const SIZED_BY_VALUES: [&str; 7] = [
+    "aten::bincount",
+    "aten::cartesian_prod",
+    "aten::combinations",
+    "aten::one_hot",
+    "aten::repeat_interleave",
+    "aten::sparse_coo_tensor",
+    "aten::tril_indices",
+];
 
 /// Watches a hook.
 pub(crate) struct HookMeter {
@@ -61,6 +76,8 @@ pub(crate) struct HookMeter {
     most: u64,
     work: Effort,
     most_work: u64,
+    /// Bytes of lists and texts that were results.
+    made: u64,
 }
 
 impl HookMeter {
@@ -72,6 +89,37 @@ impl HookMeter {
             most: MOST_BYTES + BYTES_FOR_STATE * bytes,
             work: Effort::default(),
             most_work: MOST_WORK + WORK_FOR_STATE * bytes,
+            made: 0,
+        }
+    }
+
+    /// Counts the visit of all elements of lists and dictionaries, before an operation runs.
+    fn count_visits(&mut self, call: &Call) -> Result<(), Stop> {
+        self.work.0 = call.args.iter().map(visits).fold(self.work.0, u64::saturating_add);
+        match (call.kind().as_str(), call.args) {
+            ("aten::extend", [_, added, ..]) => self.count_made(std::slice::from_ref(added))?,
+            // Each character may be replaced by the whole text.
+            ("aten::replace", [IValue::Str(text), _, IValue::Str(new), ..]) => {
+                self.made = self.made.saturating_add((text.len() as u64).saturating_mul(new.len() as u64));
+            }
+            _ => {}
+        }
+        self.check_work()
+    }
+
+    /// Counts new lists and texts.
+    fn count_made(&mut self, values: &[IValue]) -> Result<(), Stop> {
+        self.made = values.iter().map(bytes).fold(self.made, u64::saturating_add);
+        match self.made > MOST_MADE {
+            true => Err(Stop::new(Reason::Budget(format!("it makes more than {} MiB of lists", MOST_MADE >> 20)))),
+            false => Ok(()),
+        }
+    }
+
+    fn check_work(&self) -> Result<(), Stop> {
+        match self.work.0 > self.most_work {
+            true => Err(Stop::new(Reason::Budget("it computes more than 2^28 numbers".to_owned()))),
+            false => Ok(()),
         }
     }
 
@@ -93,15 +141,48 @@ impl Watch for HookMeter {
                 call.kind()
             )));
         }
+        self.count_visits(call)?;
         self.check(most_bytes(call))
     }
 
     fn after(&mut self, _: &Graph, _: Node, operands: &[IValue], outputs: &[IValue]) -> Result<(), Stop> {
         self.work.add(operands, outputs);
-        if self.work.0 > self.most_work {
-            return Err(Stop::new(Reason::Budget("it computes more than 2^28 numbers".to_owned())));
+        for output in outputs.iter().filter(|output| !operands.iter().any(|operand| is_same(operand, output))) {
+            self.count_made(std::slice::from_ref(output))?;
         }
-        Ok(())
+        self.check_work()
+    }
+}
+
+/// The work of visiting the elements of a list or a dictionary.
+fn visits(value: &IValue) -> u64 {
+    let of = |first: Option<&IValue>, length: usize| {
+        let is_container = first.is_some_and(|value| !matches!(value, IValue::Int(_) | IValue::Float(_)));
+        length as u64 * if is_container { WORK_OF_CONTAINER } else { WORK_OF_ELEMENT }
+    };
+    match value {
+        IValue::List(list) => of(list.borrow().first(), list.borrow().len()),
+        IValue::Dict(dict) => of(dict.borrow().values().next(), dict.borrow().len()),
+        _ => 0,
+    }
+}
+
+/// Whether a result is an operand, as that of `append`.
+fn is_same(operand: &IValue, result: &IValue) -> bool {
+    match (operand, result) {
+        (IValue::List(a), IValue::List(b)) => Rc::ptr_eq(a, b),
+        (IValue::Dict(a), IValue::Dict(b)) => Rc::ptr_eq(a, b),
+        _ => false,
+    }
+}
+
+/// Bytes of a list, a dictionary or a text.
+fn bytes(value: &IValue) -> u64 {
+    match value {
+        IValue::List(list) => list.borrow().len() as u64 * LIST_ELEMENT,
+        IValue::Dict(dict) => dict.borrow().len() as u64 * LIST_ELEMENT,
+        IValue::Str(text) => text.len() as u64,
+        _ => 0,
     }
 }
 

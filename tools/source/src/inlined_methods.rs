@@ -8,7 +8,7 @@ use crate::stored_ivalues::Values;
 use jitopt_archive::{Archive, StoredTensor, StoredValue};
 use jitopt_core::interpreter::IValue;
 use jitopt_core::ir::{Attribute, Graph, Node, Value};
-use jitopt_core::pass::{self, Pipeline, Session};
+use jitopt_core::pass::{self, Pipeline, RunError, Session};
 use jitopt_core::symbol::{Symbol, attr, prim};
 use jitopt_core::types::release::Release;
 use jitopt_core::types::{Type, TypeKind};
@@ -300,7 +300,10 @@ fn run(graph: &mut Graph, passes: &str, callees: &mut Callees) -> Result<()> {
     let mut session = Session { callees: callees.taken_for(graph), ..Session::default() };
     let ran = pass::run(graph, &pipeline, &mut session, &mut []);
     callees.prepared.append(&mut session.callees);
-    ran.map_err(|error| failed(error.to_string()))
+    ran.map_err(|error| {
+        let is_too_large = matches!(&error, RunError::Pass { error, .. } if error.too_large);
+        SourceError { is_too_large, ..failed(error.to_string()) }
+    })
 }
 
 impl Callees {

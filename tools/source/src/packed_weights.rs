@@ -18,6 +18,7 @@
 use crate::source_error::{Result, fail};
 use jitopt_core::interpreter::{IValue, Object};
 use jitopt_core::symbol::Symbol;
+use jitopt_core::types::{Simple, Type};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -29,6 +30,23 @@ const CELL: &str = "__torch__.torch.classes.rnn.CellParamsBase";
 /// Whether objects of a class are packed weights.
 pub(crate) fn is_packed(class: &str) -> bool {
     class == CELL || class.strip_prefix(CLASSES).is_some_and(|class| class.ends_with("PackedParamsBase"))
+}
+
+/// The type of the result of a method of packed weights that takes no arguments; nothing for other
+/// classes and methods.
+pub(crate) fn method_result(class: &str, method: &str) -> Option<Type> {
+    let class = class.strip_prefix(CLASSES)?;
+    let is_convolution = matches!(class, "Conv2dPackedParamsBase" | "Conv3dPackedParamsBase");
+    Some(match method {
+        "unpack" if is_convolution || class == "LinearPackedParamsBase" => {
+            Type::tuple(&[Type::tensor(), Type::optional(Type::tensor())])
+        }
+        "unpack" if class == "EmbeddingPackedParamsBase" => Type::tensor(),
+        "stride" | "padding" | "output_padding" | "dilation" if is_convolution => Type::list(Type::simple(Simple::Int)),
+        "groups" if is_convolution => Type::simple(Simple::Int),
+        "transpose" if is_convolution => Type::simple(Simple::Bool),
+        _ => return None,
+    })
 }
 
 /// The packed weights of a state.

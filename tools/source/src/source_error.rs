@@ -66,6 +66,8 @@ pub struct SourceError {
     /// The error, and the text that was expected.
     pub reason: String,
     pub(crate) place: Option<Place>,
+    /// Whether the graph of the code is too large to be made.
+    pub is_too_large: bool,
 }
 
 /// A value, or why there is none.
@@ -73,7 +75,7 @@ pub(crate) type Result<T> = std::result::Result<T, SourceError>;
 
 impl SourceError {
     pub(crate) fn new(reason: impl Into<String>) -> SourceError {
-        SourceError { reason: reason.into(), place: None }
+        SourceError { reason: reason.into(), place: None, is_too_large: false }
     }
 
     /// The same about a place, unless it has one.
