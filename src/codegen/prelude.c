@@ -302,7 +302,7 @@ JO double jo_roundeven(double x)
     return y < 0x1p52 ? jo_signed((y + 0x1p52) - 0x1p52, x) : x;
 }
 
-// ---- polynomials: near-minimax, interpolated in 240 bits (tools/polynomials/fit.py), then rounded.
+// ---- polynomials: near-minimax, fitted in 240 bits (tools/polynomials/fit.py), then rounded.
 // (e^r - 1 - r) / r^2 for |r| <= ln(2) / 2.
 JO float jo_exp_tailf(float r)
 {

@@ -69,7 +69,7 @@ impl Builder<'_> {
         merges || self.wide.is_some_and(|wide| wide.rows > 1)
     }
 
-    /// Whether a thread is the one that writes what there is one of in a row.
+    /// Whether a thread is the one that writes the results that a row has one of.
     fn is_first(&self) -> Term {
         match self.takes_rows_by_warp() {
             true => term(IS_FIRST_LANE, [('l', known(Known::Lane))]),

@@ -192,8 +192,8 @@ impl Builder<'_> {
         self.step_of(value).is_none() && self.nest.accesses[value].is_wide
     }
 
-    /// How many rounds are read ahead: a divisor of all, for which a thread has registers beside
-    /// those of the elements that it keeps by then.
+    /// How many rounds are read ahead: a divisor of all, for which a thread has registers in
+    /// addition to those of the elements that it keeps by then.
     fn batch(&self, fetched: &[usize], rounds: usize, wide: Wide, is_first: bool) -> usize {
         let bytes = |&at: &usize| self.nest.accesses[at].dtype.size() * wide.lanes;
         let of_round: usize = fetched.iter().map(bytes).sum();

@@ -216,7 +216,7 @@ impl Parts {
     }
 }
 
-/// Modules in evaluation mode, if that is wanted.
+/// Modules in evaluation mode, if that is requested.
 fn in_mode(mut contents: BTreeMap<String, IValue>, wanted: &Wanted) -> BTreeMap<String, IValue> {
     let flags = contents.iter_mut().filter(|(name, _)| wanted.choice.evaluates && name.ends_with(".training"));
     flags.for_each(|(_, value)| {
