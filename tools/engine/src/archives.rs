@@ -264,6 +264,9 @@ pub fn methods_in(name: &str, path: &Path) -> Option<Result<String, Error>> {
     })
 }
 
+/// Maximum number of methods that a message lists.
+const MOST_SHOWN: usize = 8;
+
 fn listed(name: &str, archive: Archive) -> Result<String, Error> {
     let reader = Reader::of(name, archive, None)?;
     Ok(reader.methods().into_iter().map(|(path, _)| path + "\n").collect())
@@ -318,7 +321,11 @@ impl Reader {
         }
         let known = methods.iter().map(|(path, _)| path.as_str());
         let near = did_you_mean(name, known).map_or(String::new(), |near| format!("; did you mean `{near}`?"));
-        let help = format!("  help: `jitopt {} --list` lists its methods\n", self.name);
+        let mut shown: Vec<&str> = methods.iter().map(|(path, _)| path.as_str()).collect();
+        let others = shown.len().saturating_sub(MOST_SHOWN);
+        shown.truncate(MOST_SHOWN);
+        let others = if others == 0 { String::new() } else { format!(" and {others} others") };
+        let help = format!("  help: its methods are {}{others}\n", shown.join(", "));
         Err(Error::new(Kind::Misuse, format!("error: {}: there is no method `{name}`{near}\n{help}", self.name)))
     }
 
@@ -426,25 +433,11 @@ fn not_read(name: &str, error: &SourceError) -> Error {
     Error::new(kind, format!("error: {name}: {error}\n"))
 }
 
-/// What to say of an archive that was given where only the text of a graph is read; nothing for
-/// other files.
-pub fn notice(name: &str, bytes: &[u8]) -> Option<String> {
-    if !looks_like_archive(bytes) {
-        return None;
-    }
-    Some(opened(name, &Arc::new(bytes.to_vec())).map_or_else(|error| error.message, |archive| instead(name, &archive)))
-}
-
-/// The commands for an archive whose graph is not read.
-fn instead(name: &str, archive: &Archive) -> String {
-    let (what, file) = (described(archive), if name == "<stdin>" { "FILE" } else { name });
-    let print = format!("`jitopt {file}` prints its graph");
-    format!(
-        "error: {name}: expected the text of a graph, found an archive: {what}\n  \
-         help: `jitopt inspect {file}` shows what is in it\n  \
-         help: `jitopt export {file} --to=safetensors -o weights.safetensors` writes its weights\n  \
-         help: {print}\n"
-    )
+/// What an archive is, in one line: `TorchScript archive of 2.1 or later, module __torch__.Net`;
+/// nothing for other files.
+pub fn description(name: &str, bytes: &[u8]) -> Option<Result<String, Error>> {
+    let open = || Ok(described(&opened(name, &Arc::new(bytes.to_vec()))?));
+    looks_like_archive(bytes).then(open)
 }
 
 /// `TorchScript archive of 2.1 or later, module __torch__.Net`
@@ -485,7 +478,7 @@ fn other_file(start: &[u8]) -> Option<&'static str> {
         return Some("a mobile model as a flatbuffer, which is not read; save it with `_save_for_lite_interpreter`");
     }
     if start.trim_ascii_start().starts_with(b"graph") {
-        return Some("the text of a graph, not an archive: `jitopt FILE` prints it");
+        return Some("the text of a graph, not an archive");
     }
     None
 }

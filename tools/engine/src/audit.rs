@@ -9,6 +9,7 @@
 
 use crate::archives::{Reader, opened};
 use crate::memory_proofs::{Bounds, Extent, bounds};
+use crate::settings::ALLOW;
 use crate::{Error, Kind};
 use jitopt_archive::{Kind as Layout, StoredTensor, StoredValue};
 use jitopt_core::ir::{Attribute, Graph, Node, Value};
@@ -227,7 +228,7 @@ pub fn audit(name: &str, bytes: &[u8], allowed: &[String]) -> Result<Audit, Erro
         if !Rule::all().any(|rule| rule.name() == known) {
             let names: Vec<&str> = Rule::all().map(Rule::name).collect();
             let help = format!(
-                "--allow: `{known}` is neither an operator, `aten::as_strided`, nor one of {}",
+                "{ALLOW}: `{known}` is neither an operator, `aten::as_strided`, nor one of {}",
                 names.join(", ")
             );
             return Err(Error::new(Kind::Misuse, help));

@@ -1,6 +1,6 @@
 //! Contents given with `--bind` and `--bind-dir`: values that the text of a graph omits or rounds.
 //!
-//! Bindable values are collected once, under the names that flags use: `w`, `self.conv.weight`,
+//! Bindable values are collected once, under the names that options use: `w`, `self.conv.weight`,
 //! `prim::fork_0/%w`, `%list[1]`. A name without a path resolves to the graph's own value, if there
 //! is one; else it must occur in exactly one section.
 
@@ -9,6 +9,7 @@ use crate::error::{Error, refuse};
 use crate::given_values::{is_object, single, tensors_of};
 use crate::options::RunOptions;
 use crate::plain_values;
+use crate::settings::{BIND, BIND_DIR, REPLAY};
 use jitopt_core::interpreter::content_names::{Content, all_graphs, contents, part_name};
 use jitopt_core::interpreter::exact_literals::may_be_rounded;
 use jitopt_core::interpreter::literal_values::{self, is_unshaped, spelled};
@@ -51,7 +52,7 @@ enum Why {
     Unshaped,
 }
 
-/// The resolution of a name in a flag.
+/// The resolution of a name in an option.
 enum Lookup {
     Found(String),
     /// Several sections have a value of this name.
@@ -180,16 +181,16 @@ impl<'g> Bindable<'g> {
         found.into_iter().collect()
     }
 
-    /// The value that a flag names, or why there is none.
-    fn find(&self, flag: &str, typed: &str) -> Result<String, Error> {
+    /// The value that an option names, or why there is none.
+    fn find(&self, option: &str, typed: &str) -> Result<String, Error> {
         match self.look_up(typed) {
             Lookup::Found(name) => Ok(name),
-            Lookup::Ambiguous(names) => ambiguous(flag, typed, &names),
-            Lookup::Missing => self.missing(flag, typed),
+            Lookup::Ambiguous(names) => ambiguous(option, typed, &names),
+            Lookup::Missing => self.missing(option, typed),
         }
     }
 
-    fn missing(&self, flag: &str, typed: &str) -> Result<String, Error> {
+    fn missing(&self, option: &str, typed: &str) -> Result<String, Error> {
         let name = typed.strip_prefix('%').unwrap_or(typed);
         let (path, last) = name.rsplit_once("/%").map_or(("", name), |(path, last)| (path, last));
         let elsewhere = listed_names(&self.in_sections(last));
@@ -201,14 +202,14 @@ impl<'g> Bindable<'g> {
         };
         let name = spelled(name);
         let graph = self.graphs.iter().find(|(known, _)| known.trim_end_matches('/') == path);
-        let Some((_, graph)) = graph else { return refuse(format_args!("{flag}: there is no section {path}{near}")) };
+        let Some((_, graph)) = graph else { return refuse(format_args!("{option}: there is no section {path}{near}")) };
         let base = last.split('[').next().unwrap_or(last);
         match graph.value_named(base.as_bytes()).and_then(|value| graph.definer(value)) {
-            Some(node) if graph.kind(node) == prim::CONSTANT => {
-                refuse(format_args!("{flag}: the text contains the value of {name}; use --replay to override it{near}"))
-            }
-            Some(_) => refuse(format_args!("{flag}: {name} is computed; use --replay to override it{near}")),
-            None => refuse(format_args!("{flag}: there is no value {name}{near}")),
+            Some(node) if graph.kind(node) == prim::CONSTANT => refuse(format_args!(
+                "{option}: the text contains the value of {name}; use {REPLAY} to override it{near}"
+            )),
+            Some(_) => refuse(format_args!("{option}: {name} is computed; use {REPLAY} to override it{near}")),
+            None => refuse(format_args!("{option}: there is no value {name}{near}")),
         }
     }
 
@@ -217,11 +218,11 @@ impl<'g> Bindable<'g> {
         self.open.is_empty() && self.known.values().all(|known| known.why == Why::Param)
     }
 
-    /// Reads the text after `=` of a flag, or a file: the content of a value, of the elements of a
+    /// Reads the text after `=` of an option, or a file: the content of a value, of the elements of a
     /// list, or of the attributes of an object.
     fn read(
         &self,
-        flag: &str,
+        option: &str,
         name: &str,
         text: &str,
         workspace: &Workspace<'_>,
@@ -232,7 +233,7 @@ impl<'g> Bindable<'g> {
                 return one(Given::Plain(value));
             }
             if plain_values::is_plain(*ty) {
-                return one(Given::Plain(plain_values::from_file(flag, text, *ty, workspace)?));
+                return one(Given::Plain(plain_values::from_file(option, text, *ty, workspace)?));
             }
             if matches!(ty.kind(), TypeKind::List(_)) {
                 return one(Given::List(listed(name, text, workspace)?));
@@ -254,7 +255,7 @@ impl<'g> Bindable<'g> {
     /// subdirectories named after the sections.
     fn in_folder(
         &self,
-        flag: &str,
+        option: &str,
         folder: &Path,
         path: &str,
         workspace: &Workspace<'_>,
@@ -268,7 +269,7 @@ impl<'g> Bindable<'g> {
             let (file, inner) = (folder.join(&name), format!("{path}{name}/"));
             if workspace.path(&file).is_dir() {
                 if self.known.keys().any(|known| known.starts_with(&inner)) {
-                    found.extend(self.in_folder(flag, &file, &inner, workspace)?);
+                    found.extend(self.in_folder(option, &file, &inner, workspace)?);
                 }
                 continue;
             }
@@ -276,10 +277,10 @@ impl<'g> Bindable<'g> {
             let typed = if path.is_empty() { value.to_owned() } else { format!("{path}%{value}") };
             match self.look_up(&typed) {
                 Lookup::Found(name) if self.is_known(&name) || self.has_below(&name) => {
-                    let given = self.read(flag, &name, &file.to_string_lossy(), workspace)?;
+                    let given = self.read(option, &name, &file.to_string_lossy(), workspace)?;
                     found.extend(given.into_iter().filter(|(name, _)| self.takes(name)));
                 }
-                Lookup::Ambiguous(names) => drop(ambiguous(&format!("{flag}: {name}"), &typed, &names)?),
+                Lookup::Ambiguous(names) => drop(ambiguous(&format!("{option}: {name}"), &typed, &names)?),
                 _ => {}
             }
         }
@@ -294,11 +295,11 @@ impl<'g> Bindable<'g> {
         };
         if let Some((first, others)) = first_of(&names(Why::Rounded)) {
             workspace.note(format!(
-                "the text rounds the constant {first}{others}; bind the exact values with --bind '{first}=FILE'"
+                "the text rounds the constant {first}{others}; bind the exact values with {BIND} '{first}=FILE'"
             ));
         }
         if let Some((first, others)) = first_of(&names(Why::Unshaped)) {
-            workspace.note(format!("the text does not contain the rank of {first}{others}; rank 1 is assumed; bind the tensor with --bind '{first}=FILE'"
+            workspace.note(format!("the text does not contain the rank of {first}{others}; rank 1 is assumed; bind the tensor with {BIND} '{first}=FILE'"
             ));
         }
     }
@@ -324,9 +325,9 @@ fn has_parts(attribute: &Attribute) -> bool {
     matches!(attribute, Attribute::Opaque(text) if jitopt_core::text::printed_list::parts(text).is_some())
 }
 
-fn ambiguous(flag: &str, typed: &str, names: &[String]) -> Result<String, Error> {
+fn ambiguous(option: &str, typed: &str, names: &[String]) -> Result<String, Error> {
     let name = typed.rsplit('%').next().unwrap_or(typed);
-    refuse(format_args!("{flag}: %{name} is ambiguous: several sections define it; use {}", listed_names(names)))
+    refuse(format_args!("{option}: %{name} is ambiguous: several sections define it; use {}", listed_names(names)))
 }
 
 /// `a` or `b`; long lists are truncated.
@@ -343,16 +344,7 @@ fn last_name(name: &str) -> &str {
     name.rsplit_once("/%").map_or(name, |(_, last)| last)
 }
 
-/// `%name=FILE`, `%name=VALUE` or `section/%name=FILE`
-fn named(text: &str) -> Result<(&str, &str), Error> {
-    let parts = text.split_once('=').filter(|(name, given)| !given.is_empty() && !name.is_empty());
-    match parts.filter(|(name, _)| name.len() > 1 && (name.starts_with('%') || name.contains("/%"))) {
-        Some(parts) => Ok(parts),
-        None => refuse(format_args!("--bind {text}: expected `--bind '%value=FILE'`")),
-    }
-}
-
-/// Contents by name: those of the file of the graph, and those that flags bind, which override
+/// Contents by name: those of the file of the graph, and those that options bind, which override
 /// them.
 pub(crate) fn bindings(
     args: &RunOptions,
@@ -363,31 +355,31 @@ pub(crate) fn bindings(
 ) -> Result<BTreeMap<String, IValue>, Error> {
     let bindable = Bindable::of(graph, &env.callees);
     let mut bindings = BTreeMap::new();
-    for text in &args.values.bind {
-        let (flag, (typed, given)) = (format!("--bind {text}"), named(text)?);
-        let name = bindable.find(&flag, typed)?;
-        for (name, given) in bindable.read(&flag, &name, given, workspace)? {
-            let name = bindable.find(&flag, &name)?;
+    for given in &args.values.bind {
+        let option = format!("{BIND} {given}");
+        let name = bindable.find(&option, given.name())?;
+        for (name, given) in bindable.read(&option, &name, given.content(), workspace)? {
+            let name = bindable.find(&option, &name)?;
             if bindings.insert(name.clone(), given.value(env)).is_some() {
-                return refuse(format_args!("{flag}: {} is bound twice", spelled(&name)));
+                return refuse(format_args!("{option}: {} is bound twice", spelled(&name)));
             }
         }
     }
     if let Some(folder) = &args.values.bind_dir {
-        let flag = format!("--bind-dir {}", folder.display());
-        let found = bindable.in_folder(&flag, folder, "", workspace)?;
+        let option = format!("{BIND_DIR} {}", folder.display());
+        let found = bindable.in_folder(&option, folder, "", workspace)?;
         if found.is_empty() && bindable.is_empty() {
-            workspace.note(format!("{flag}: nothing to bind: the text contains all contents of the graph"));
+            workspace.note(format!("{option}: nothing to bind: the text contains all contents of the graph"));
         } else if found.is_empty() {
-            return refuse(format_args!("{flag}: no file in this directory is named after a bindable value"));
+            return refuse(format_args!("{option}: no file in this directory is named after a bindable value"));
         }
         let mut of_folder = BTreeMap::new();
         for (name, given) in found {
             if of_folder.insert(name.clone(), given.value(env)).is_some() {
-                return refuse(format_args!("{flag}: two files in this directory bind {}", spelled(&name)));
+                return refuse(format_args!("{option}: two files in this directory bind {}", spelled(&name)));
             }
         }
-        // Individual --bind flags override files of the directory.
+        // Individual bindings override files of the directory.
         of_folder.extend(std::mem::take(&mut bindings));
         bindings = of_folder;
     }

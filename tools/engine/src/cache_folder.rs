@@ -5,6 +5,7 @@
 //! process, see complete files. An unreadable file counts as absent: the passes run and the file is
 //! rewritten.
 
+use crate::settings::TRANSFORM_CACHE;
 use jitopt_core::pass::{EntryStore, StoreTrouble, Unreadable};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -26,7 +27,7 @@ impl Troubles {
     /// The warnings, one per line.
     pub(crate) fn told(&self) -> Vec<String> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.iter().map(|(_, text)| format!("warning: --transform-cache: {text}")).collect()
+        all.iter().map(|(_, text)| format!("warning: {TRANSFORM_CACHE}: {text}")).collect()
     }
 }
 

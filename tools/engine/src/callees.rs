@@ -1,6 +1,8 @@
-//! `--callee NAME=FILE`: graphs that `inline` substitutes for calls.
+//! Callees, given as `NAME=FILE`: graphs that `inline` substitutes for calls.
 
 use crate::error::{Error, Kind, refuse};
+use crate::given_texts::CalleeOf;
+use crate::settings::CALLEE;
 use crate::{Workspace, archives, reporting};
 use jitopt_core::ir::{Attribute, Graph, Node};
 use jitopt_core::log::did_you_mean;
@@ -21,7 +23,7 @@ pub type Callees = BTreeMap<String, Graph>;
 /// A name is given twice, a file does not contain a valid graph, or no pass of the pipeline reads
 /// them.
 pub fn load(
-    given: &[String],
+    given: &[CalleeOf],
     pipeline: &Pipeline,
     no_verify: bool,
     options: ParseOptions,
@@ -31,7 +33,7 @@ pub fn load(
         return Ok(Callees::new());
     }
     if !pipeline.stages().iter().any(|stage| stage.pass.name == "inline") {
-        return refuse(format_args!("--callee: `inline` is not in the pipeline `{pipeline}`"));
+        return refuse(format_args!("{CALLEE}: `inline` is not in the pipeline `{pipeline}`"));
     }
     load_all(given, no_verify, options, workspace)
 }
@@ -42,28 +44,21 @@ pub fn load(
 /// # Errors
 /// A name is given twice, or a file does not contain a valid graph.
 pub fn load_all(
-    given: &[String],
+    given: &[CalleeOf],
     no_verify: bool,
     options: ParseOptions,
     workspace: &mut Workspace<'_>,
 ) -> Result<Callees, Error> {
     let mut callees = Callees::new();
-    for text in given {
-        let (name, file) = name_and_file(text)?;
+    for callee in given {
+        let name = callee.name();
         if callees.contains_key(name) {
-            return refuse(format_args!("--callee={text}: `{name}` is given twice"));
+            return refuse(format_args!("{CALLEE}={callee}: `{name}` is given twice"));
         }
-        callees.insert(name.to_owned(), read(file, no_verify, options, workspace)?);
+        let file = callee.file().to_string_lossy();
+        callees.insert(name.to_owned(), read(&file, no_verify, options, workspace)?);
     }
     Ok(callees)
-}
-
-fn name_and_file(text: &str) -> Result<(&str, &str), Error> {
-    let parts = text.split_once('=').map(|(name, file)| (name.trim(), file));
-    match parts.filter(|(name, file)| !name.is_empty() && !file.is_empty()) {
-        Some(parts) => Ok(parts),
-        None => refuse(format_args!("--callee={text}: write `--callee NAME=FILE`")),
-    }
 }
 
 fn read(file: &str, no_verify: bool, options: ParseOptions, workspace: &mut Workspace<'_>) -> Result<Graph, Error> {
@@ -87,7 +82,7 @@ fn read(file: &str, no_verify: bool, options: ParseOptions, workspace: &mut Work
     Ok(parsed.graph)
 }
 
-/// A callee with errors is refused whatever flags say; warnings are shown unless verification is
+/// A callee with errors is refused in any case; warnings are shown unless verification is
 /// disabled.
 fn verified(file: &str, graph: &Graph, no_verify: bool, workspace: &mut Workspace<'_>) -> Result<(), Error> {
     let report = if no_verify { verify::verify_structure_only(graph) } else { verify::verify(graph) };
@@ -153,7 +148,7 @@ pub fn warn_of_uncalled(callees: &Callees, mut calls: Calls, workspace: &mut Wor
     for name in calls.unused(&given) {
         let near = did_you_mean(name, calls.all().filter(|called| !given.contains(called)));
         let near = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
-        workspace.warn(format!("--callee {name}: nothing calls it{near}"));
+        workspace.warn(format!("{CALLEE} {name}: nothing calls it{near}"));
     }
 }
 

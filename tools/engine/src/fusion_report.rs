@@ -4,6 +4,7 @@
 //! Reasons are the remarks of the fuser; every suggested edit was applied to a copy of the graph,
 //! which was fused again.
 
+use crate::settings::{ARGS, SPECIALIZE};
 use jitopt_core::ir::{Attribute, Graph};
 use jitopt_core::pass::{self, Pipeline, Remark, RemarkKind, Session};
 use jitopt_core::symbol::{Symbol, attr, prim};
@@ -29,7 +30,9 @@ const HELPERS: &[&str] = &[
 /// Removes writes as PyTorch does, without type information.
 const TRUSTING: &str = "remove-mutation{trusting}";
 /// The edit that makes sizes known.
-const SIZES: &str = "sizes in types (--args=FILE --specialize=sizes, then `@default,fuse{level=2}`)";
+fn sizes_edit() -> String {
+    format!("sizes in types ({ARGS}=FILE {SPECIALIZE}=sizes, then `@default,fuse{{level=2}}`)")
+}
 /// Maximum number of source lines shown per reason.
 const LINES: usize = 3;
 
@@ -218,7 +221,7 @@ fn edits(graph: &Graph, base: &Tally) -> Vec<Edit> {
         Tally::of(sized).beats(&without)
     });
     attempt("fuse{level=2}".to_owned(), two);
-    attempt(SIZES.to_owned(), more_with_sizes);
+    attempt(sizes_edit(), more_with_sizes);
     for helper in HELPERS {
         let granted = if *helper == TRUSTING {
             " (assumes that written values already have the element type of their destination)"

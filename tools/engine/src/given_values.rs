@@ -6,18 +6,17 @@ use crate::error::{Error, refuse};
 use crate::named_values::{self, Named};
 use crate::options::RunOptions;
 use crate::program::Program;
+use crate::settings::{ARGS, BIND, INPUTS, REPLAY, SEED, SHAPE};
 use crate::specializing::near_name;
 use crate::verdicts::summary;
 use jitopt_core::interpreter::description::{self, Described, Description, Source, TensorNote, fitted};
-use jitopt_core::interpreter::environment::Invent;
 use jitopt_core::interpreter::files::{Tensors, read_any};
-use jitopt_core::interpreter::generator;
 use jitopt_core::interpreter::literal_values;
 use jitopt_core::interpreter::{Environment, IValue};
 use jitopt_core::ir::{Graph, Value};
 use jitopt_core::log::did_you_mean;
 use jitopt_core::tensor::Tensor;
-use jitopt_core::tensor::layout::{self, Dims};
+use jitopt_core::tensor::layout::Dims;
 use jitopt_core::types::{Dim, TypeKind};
 use jitopt_judge::sharing::Copier;
 use std::collections::BTreeMap;
@@ -291,9 +290,9 @@ pub(crate) fn inputs(
     for (i, &param) in params.iter().enumerate() {
         let name = given.name(graph, i, param);
         let bound = env.bindings.borrow().get(&name).cloned();
-        let is_flagged = || args.values.bind.iter().any(|text| is_bind_of(text, &name));
+        let is_flagged = || args.values.bind.iter().any(|given| given.name().trim_start_matches('%') == name);
         if bound.is_some() && inputs[i].is_some() && is_flagged() {
-            return refuse(format_args!("--bind: %{name} is also given as an input"));
+            return refuse(format_args!("{BIND}: %{name} is also given as an input"));
         }
         let object = |class| literal_values::object(class, &name);
         inputs[i] = inputs[i].take().or(bound).or_else(|| match graph.ty(param).kind() {
@@ -304,16 +303,11 @@ pub(crate) fn inputs(
     Ok(inputs)
 }
 
-/// Whether a text `%name=FILE` binds this name.
-fn is_bind_of(text: &str, name: &str) -> bool {
-    text.trim_start_matches('%').strip_prefix(name).is_some_and(|rest| rest.starts_with('='))
-}
-
 /// The expected path of the input tensors, for messages.
 fn expected_beside(args: &RunOptions) -> String {
     let beside = |path: &PathBuf| path.with_extension("").with_added_suffix(".inputs.safetensors");
-    let beside = args.graph.as_ref().map(|path| format!(": expected `{}`, or --inputs", beside(path).display()));
-    beside.unwrap_or_else(|| "; give --inputs".to_owned())
+    let beside = args.graph.as_ref().map(|path| format!(": expected `{}`, or {INPUTS}", beside(path).display()));
+    beside.unwrap_or_else(|| format!("; give {INPUTS}"))
 }
 
 fn in_file(given: &Given, message: &str) -> String {
@@ -409,11 +403,11 @@ pub(crate) fn complete(graph: &Graph, inputs: Vec<Option<IValue>>, given: &Given
             None => {
                 let way = match (ty.is_tensor(), given.tensors_in.as_deref()) {
                     (true, Some(file)) => format!("`{file}` has neither `in{plain}` nor `{name}`; bind it"),
-                    (true, None) => format!("give it with --inputs, as `in{plain}` or `{name}`, bind it"),
-                    _ => "describe it in a file for --args".to_owned(),
+                    (true, None) => format!("give it with {INPUTS}, as `in{plain}` or `{name}`, bind it"),
+                    _ => format!("describe it in a file for {ARGS}"),
                 };
-                let bind = if ty.is_tensor() { format!(" with --bind '%{name}=FILE'") } else { String::new() };
-                return refuse(format_args!("%{name} : {ty} has no value: {way}{bind}, or generate it with --seed=1"));
+                let bind = if ty.is_tensor() { format!(" with {BIND} '%{name}=FILE'") } else { String::new() };
+                return refuse(format_args!("%{name} : {ty} has no value: {way}{bind}, or generate it with {SEED}=1"));
             }
         }
         plain += usize::from(!is_object(graph, param));
@@ -430,16 +424,8 @@ pub(crate) fn shapes(
 ) -> Result<BTreeMap<String, Dims>, Error> {
     let bindable = Bindable::of(graph, callees);
     let mut shapes = BTreeMap::new();
-    for text in &args.values.shape {
-        let wrong = || refuse(format_args!("--shape {text}: expected `--shape '%x=3,4'`"));
-        let Some((name, sizes)) = text.split_once('=') else { return wrong() };
-        let name = name.trim().trim_start_matches('%');
-        let sizes: Result<Dims, _> =
-            sizes.split([',', 'x']).map(str::trim).filter(|s| !s.is_empty()).map(str::parse).collect();
-        let Ok(sizes) = sizes else { return wrong() };
-        if let Err(error) = layout::checked(&sizes) {
-            return refuse(format_args!("--shape {text}: {error}"));
-        }
+    for given in &args.values.shape {
+        let name = given.name.as_str();
         let param = graph.params(graph.root()).position(|param| graph.name(param) == name);
         let generated = match param {
             Some(i) => inputs.get(i).is_some_and(Option::is_none),
@@ -449,10 +435,10 @@ pub(crate) fn shapes(
             let names: Vec<String> = graph.params(graph.root()).map(|param| graph.name(param)).collect();
             let near = near_name(name, &names);
             let near = near.map_or(String::new(), |near| format!("; did you mean `%{near}`?"));
-            return refuse(format_args!("--shape {text}: %{name} is not generated{near}"));
+            return refuse(format_args!("{SHAPE} {given}: %{name} is not generated{near}"));
         }
-        if shapes.insert(name.to_owned(), sizes).is_some() {
-            return refuse(format_args!("--shape {text}: %{name} has a shape already"));
+        if shapes.insert(name.to_owned(), given.sizes.clone()).is_some() {
+            return refuse(format_args!("{SHAPE} {given}: %{name} has a shape already"));
         }
     }
     Ok(shapes)
@@ -519,36 +505,20 @@ pub(crate) fn replayed<'g>(
     workspace: &Workspace<'_>,
 ) -> Result<Vec<(Named<'g>, IValue)>, Error> {
     let mut replayed: Vec<(Named<'g>, IValue)> = Vec::new();
-    for text in &args.values.replay {
-        let (name, file) = named_values::name_and_file("--replay", text)?;
-        let named = named_values::find("--replay", name, graph)?;
+    for given in &args.values.replay {
+        let name = given.name();
+        let named = named_values::find(REPLAY, name, graph)?;
         if graph.params(graph.root()).any(|param| named.way.is_empty() && param == named.value) {
-            return refuse(format_args!("--replay: %{name} is a parameter; give it with --inputs or --bind"));
+            return refuse(format_args!("{REPLAY}: %{name} is a parameter; give it with {INPUTS} or {BIND}"));
         }
-        let tensor = single(name.rsplit_once("/%").map_or(name, |(_, name)| name), file, workspace)?;
+        let tensor = single(given.last_name(), given.file(), workspace)?;
         let tensor = tensor.converted(tensor.dtype(), env.precision);
         let fits = fitted(IValue::Tensor(tensor), named.graph.ty(named.value));
-        let fits = fits.or_else(|error| refuse(format_args!("--replay {text}: {error}")))?;
+        let fits = fits.or_else(|error| refuse(format_args!("{REPLAY} {given}: {error}")))?;
         if replayed.iter().any(|(other, _)| other.place() == named.place()) {
-            return refuse(format_args!("--replay {text}: %{name} is given twice"));
+            return refuse(format_args!("{REPLAY} {given}: %{name} is given twice"));
         }
         replayed.push((named, fits));
     }
     Ok(replayed)
-}
-
-/// Parses the method to generate unbound contents: `zeros`, `ones`, `random`, `random:SEED`.
-pub(crate) fn fill_unknown(how: &str) -> Result<(Invent, u64), Error> {
-    let (word, seed) = how.split_once(':').map_or((how, None), |(word, seed)| (word, Some(seed)));
-    let number = seed.map_or(Ok(0), str::parse);
-    match (word, number, seed) {
-        ("zeros", Ok(_), None) => Ok((generator::invent_zeros, 0)),
-        ("ones", Ok(_), None) => Ok((generator::invent_ones, 0)),
-        ("random", Ok(seed), _) => Ok((generator::invent_random, seed)),
-        _ => {
-            let near = did_you_mean(word, ["zeros", "ones", "random"]).filter(|near| *near != word);
-            let near = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
-            refuse(format_args!("--fill-unknown={how}: expected zeros, ones, random or random:SEED{near}"))
-        }
-    }
 }

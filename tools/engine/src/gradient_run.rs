@@ -1,11 +1,13 @@
 //! Differentiates a whole graph and runs the forward and backward graphs.
 
 use crate::error::{Error, Stopped, refuse};
+use crate::given_texts::Expected;
 use crate::given_values::{Given, beside, read_tensors};
 use crate::onlooker::Onlooker;
 use crate::operator_times::OperatorTimes;
 use crate::options::RunOptions;
 use crate::running::{inputs, tell_side_effects, transform};
+use crate::settings::GRAD_OUTPUTS;
 use crate::verdicts::{self, Compared, Expectations};
 use crate::{Workspace, judging, processor};
 use jitopt_core::analysis::grad_mode::is_about_grad_mode;
@@ -97,16 +99,17 @@ impl Derived {
     }
 }
 
-/// The files of `--expect` and `--expect-grads`.
-struct Expected {
+/// The files of expected outputs and gradients.
+struct ExpectedFiles {
     outputs: Expectations,
     gradients: Expectations,
 }
 
-impl Expected {
-    fn read(args: &RunOptions, workspace: &Workspace<'_>) -> Result<Expected, Error> {
-        let (outputs, gradients) = (args.checks.expect.iter().map(Path::new), args.checks.expect_grads.iter());
-        Ok(Expected {
+impl ExpectedFiles {
+    fn read(args: &RunOptions, workspace: &Workspace<'_>) -> Result<ExpectedFiles, Error> {
+        let (outputs, gradients) =
+            (args.checks.expect.iter().filter_map(Expected::outputs), args.checks.expect_grads.iter());
+        Ok(ExpectedFiles {
             outputs: Expectations::of_files("output", outputs, workspace)?,
             gradients: Expectations::of_files("gradient", gradients.map(PathBuf::as_path), workspace)?,
         })
@@ -132,7 +135,7 @@ pub struct GradientRun<'o> {
     found: Vec<(String, IValue, IValue)>,
     tolerance: Option<Tolerance>,
     outputs: Option<Described>,
-    expected: Expected,
+    expected: ExpectedFiles,
 }
 
 impl GradientRun<'_> {
@@ -185,7 +188,7 @@ pub(crate) fn run<'o>(
     pipeline: Option<Pipeline>,
     workspace: &mut Workspace<'_>,
 ) -> Result<GradientRun<'o>, Error> {
-    let expected = Expected::read(args, workspace)?;
+    let expected = ExpectedFiles::read(args, workspace)?;
     let (inputs, all_given) = inputs(args, &graph, &given, &env, workspace)?;
     let keys = given.keys(&graph, &env)?;
     let all_described = given.described(&graph);
@@ -545,7 +548,7 @@ impl Run<'_> {
         if !is_number && self.args.values.seed.is_none() {
             let keys: Vec<&str> = reals.iter().map(|leaf| leaf.key.as_str()).collect();
             return refuse(format_args!(
-                "gradients of {} must be given with --grad-outputs FILE or --grad-outputs=ones; only the gradient of a single number is 1 by default",
+                "gradients of {} must be given with {GRAD_OUTPUTS} FILE or {GRAD_OUTPUTS}=ones; only the gradient of a single number is 1 by default",
                 if keys.is_empty() { "the outputs".to_owned() } else { keys.join(", ") }
             ));
         }

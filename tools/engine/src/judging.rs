@@ -3,9 +3,11 @@
 use crate::bindings::bindings;
 use crate::callees::{self, Calls};
 use crate::error::{Error, Kind, refuse};
+use crate::given_texts::Filling;
 use crate::given_values::{self, Given};
 use crate::options::{GateOptions, JudgeOptions, RunOptions, Semantics, Values};
 use crate::program::Program;
+use crate::settings::{ATOL, CHECK, DEBUG_COUNTER, DISABLE, RTOL, TIMEOUT, TORCH};
 use crate::{Workspace, reporting};
 use jitopt_core::interpreter::comparison::Tolerance;
 use jitopt_core::interpreter::content_names::ContentNames;
@@ -120,7 +122,7 @@ pub fn gate(options: &GateOptions, pipeline: &Pipeline) -> Result<Gate, Error> {
     for text in &options.debug_counter {
         gate.add_counter(text).or_else(refuse)?;
     }
-    gate.disabled = named(&options.disable, "--disable", pipeline)?.into_iter().map(str::to_owned).collect();
+    gate.disabled = named(&options.disable, DISABLE, pipeline)?.into_iter().map(str::to_owned).collect();
     Ok(gate)
 }
 
@@ -129,15 +131,19 @@ pub fn gate(options: &GateOptions, pipeline: &Pipeline) -> Result<Gate, Error> {
 ///
 /// # Errors
 /// Names the first pass that does not exist or is not in the pipeline.
-pub fn named(names: &[String], flag: &str, pipeline: &Pipeline) -> Result<Vec<&'static str>, Error> {
+pub fn named(
+    names: &[String],
+    setting: impl std::fmt::Display,
+    pipeline: &Pipeline,
+) -> Result<Vec<&'static str>, Error> {
     let mut found = Vec::new();
     for name in names {
         let Some(pass) = REGISTRY.pass(name) else {
             let near = REGISTRY.nearest_pass(name).map_or(String::new(), |near| format!("; did you mean `{near}`?"));
-            return refuse(format_args!("{flag}: unknown pass `{name}`{near}"));
+            return refuse(format_args!("{setting}: unknown pass `{name}`{near}"));
         };
         if !pipeline.stages().iter().any(|stage| stage.pass.name == pass.name) {
-            return refuse(format_args!("{flag}: `{}` is not in the pipeline `{pipeline}`", pass.name));
+            return refuse(format_args!("{setting}: `{}` is not in the pipeline `{pipeline}`", pass.name));
         }
         found.push(pass.name);
     }
@@ -150,7 +156,7 @@ pub(crate) fn refuse_idle(session: &Session) -> Result<(), Error> {
         None => Ok(()),
         Some(rule) => {
             let asked = session.stats.keys().map(String::as_str);
-            refuse(format_args!("--debug-counter: {}", never_came_up(rule, asked)))
+            refuse(format_args!("{DEBUG_COUNTER}: {}", never_came_up(rule, asked)))
         }
     }
 }
@@ -164,7 +170,7 @@ fn as_run(args: &JudgeOptions) -> RunOptions {
             shape: args.shape.clone(),
             bind: args.bind.clone(),
             bind_dir: args.bind_dir.clone(),
-            fill_unknown: Some(how_generated(args).to_owned()),
+            fill_unknown: Some(how_generated(args)),
             ..Values::default()
         },
         semantics: Semantics {
@@ -178,7 +184,7 @@ fn as_run(args: &JudgeOptions) -> RunOptions {
 }
 
 fn policy(args: &JudgeOptions) -> Result<Policy, Error> {
-    for (name, x) in [("--rtol", args.rtol), ("--atol", args.atol)] {
+    for (name, x) in [(RTOL, args.rtol), (ATOL, args.atol)] {
         if x.is_some_and(|x| x.is_nan() || x < 0.0) {
             return refuse(format_args!("{name}: expected a non-negative number"));
         }
@@ -199,7 +205,7 @@ fn settings(args: &JudgeOptions, workspace: &mut Workspace<'_>) -> Result<Settin
     let graphs = callees::load_all(&args.callee, args.no_verify, options, workspace)?;
     let timeout = args.timeout.map(Duration::try_from_secs_f64);
     let Ok(timeout) = timeout.transpose() else {
-        return refuse("--timeout: expected a non-negative number of seconds");
+        return refuse(format_args!("{TIMEOUT}: expected a non-negative number of seconds"));
     };
     let mut settings = Settings {
         release: args.torch,
@@ -210,14 +216,14 @@ fn settings(args: &JudgeOptions, workspace: &mut Workspace<'_>) -> Result<Settin
         ..Settings::default()
     };
     settings.max_steps = Some(args.max_steps);
-    let (invent, seed) = given_values::fill_unknown(how_generated(args))?;
-    (settings.invent, settings.invent_seed) = (Some(invent), seed);
+    let filling = how_generated(args);
+    (settings.invent, settings.invent_seed) = (Some(filling.invent), filling.seed);
     Ok(settings)
 }
 
 /// How unbound contents are generated: a graph is compared even without its weights.
-fn how_generated(args: &JudgeOptions) -> &str {
-    args.fill_unknown.as_deref().unwrap_or("random")
+fn how_generated(args: &JudgeOptions) -> Filling {
+    args.fill_unknown.clone().unwrap_or_default()
 }
 
 /// Registers callees under their qualified names, which the interpreter looks up; users may give
@@ -257,7 +263,7 @@ impl Trial {
         workspace: &mut Workspace<'_>,
     ) -> Result<Trial, Error> {
         if args.other_torch.is_some() {
-            return refuse("--torch: two releases are compared by `jitopt validate` of one file or of two");
+            return refuse(format_args!("{TORCH}: two releases are compared by validation of one file or of two"));
         }
         let recorded = || program.samples(args.torch);
         Trial::with(graph, args, (program, program.contents(args.torch)?), recorded, workspace)
@@ -401,7 +407,7 @@ impl Trial {
 pub(crate) fn refuse_unstartable(command: Option<&str>, graph: &Graph) -> Result<(), Error> {
     match command.and_then(|command| failure(command, graph)) {
         // Exit statuses of shells for a program that is not executable, or missing.
-        Some(Failure { said, code: Some(126 | 127) }) => refuse(format_args!("--check: {said}: it cannot be started")),
+        Some(Failure { said, code: Some(126 | 127) }) => refuse(format_args!("{CHECK}: {said}: it cannot be started")),
         _ => Ok(()),
     }
 }

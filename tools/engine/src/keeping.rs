@@ -5,6 +5,7 @@ use crate::cache_folder::{CacheFolder, Troubles};
 use crate::callees::Callees;
 use crate::error::{Error, refuse};
 use crate::observing::VerifyEach;
+use crate::settings::{TRANSFORM_CACHE, TRANSFORM_CACHE_VERIFY};
 use jitopt_core::ir::{Graph, GraphWords, Unrepeatable};
 use jitopt_core::log::did_you_mean;
 use jitopt_core::ops::declared::Declared;
@@ -118,23 +119,23 @@ impl Caching {
         let (wanted, found) =
             (String::from_utf8_lossy(&wanted).into_owned(), String::from_utf8_lossy(&found).into_owned());
         let (a, b) = wanted.lines().zip(found.lines()).find(|(a, b)| a != b).unwrap_or(("its end", "more"));
-        let report = format!("--transform-cache-verify: the passes produce\n  {a}\nbut the cache produces\n  {b}");
+        let report = format!("{TRANSFORM_CACHE_VERIFY}: the passes produce\n  {a}\nbut the cache produces\n  {b}");
         Err(RunError::Broken { pass: "transform-cache", report })
     }
 }
 
 fn folder(place: &str, workspace: &Workspace<'_>, troubles: &Troubles) -> Result<CacheFolder, Error> {
     if place.is_empty() {
-        return refuse("--transform-cache: expected `memory` or a directory");
+        return refuse(format_args!("{TRANSFORM_CACHE}: expected `memory` or a directory"));
     }
     // Without this check, the typo `memroy` would create a directory.
     if let Some(near) = did_you_mean(place, ["memory"]).filter(|_| !place.contains('/')) {
         return refuse(format_args!(
-            "--transform-cache: did you mean `{near}`? To use a directory of this name, write `./{place}`"
+            "{TRANSFORM_CACHE}: did you mean `{near}`? To use a directory of this name, write `./{place}`"
         ));
     }
     CacheFolder::open(&workspace.path(Path::new(place)), troubles.clone())
-        .or_else(|error| refuse(format_args!("--transform-cache: cannot create the directory `{place}`: {error}")))
+        .or_else(|error| refuse(format_args!("{TRANSFORM_CACHE}: cannot create the directory `{place}`: {error}")))
 }
 
 /// Everything that passes may read besides the graph and their options, and the build: another

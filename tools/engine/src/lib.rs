@@ -2,7 +2,7 @@
 //! bisecting, reducing and measuring them.
 //!
 //! The crate returns values, [`Note`]s and [`Error`]s. It knows no command line, no standard
-//! streams and no exit codes; messages name an option as the command line of `jitopt` does.
+//! streams and no exit codes; [`spell_settings`] sets how messages name options.
 //!
 //! Each operation takes options, a [`Program`] and a [`Workspace`]: [`Comparison`] validates
 //! passes, [`Run`] runs a graph and its gradients, [`Bisection`] finds the rewrites at fault,
@@ -19,6 +19,7 @@ mod device_rows;
 mod drawing;
 mod error;
 mod fusion_report;
+mod given_texts;
 mod given_values;
 mod gradient_run;
 pub mod judging;
@@ -51,6 +52,7 @@ mod repeated_inputs;
 pub mod reporting;
 mod roof;
 mod running;
+mod settings;
 mod specializing;
 pub mod stack;
 mod suspects;
@@ -65,6 +67,7 @@ pub use bindings::Bindable;
 pub use callees::{Callees, Calls, load as load_callees_of, load_all as load_callees, warn_of_uncalled};
 pub use error::{Error, Kind, Stopped};
 pub use fusion_report::FusionReport;
+pub use given_texts::{CalleeOf, ContentOf, Expected, FileOf, Filling, SizesOf};
 pub use gradient_run::GradientRun;
 pub use judging::Trial;
 pub use keeping::{Caching, Circumstances};
@@ -79,6 +82,7 @@ pub use paired_gradients::Gradients;
 pub use prediction::{Predicted, Question};
 pub use program::Program;
 pub use running::{Ran, Run};
+pub use settings::{Setting, spell_settings};
 pub use specializing::Specialization;
 pub use suspects::{Bisection, Fault, WrongGroup};
 pub use tuning::{Measurement, Tuned, TuningOptions};

@@ -17,6 +17,7 @@ use crate::program::Program;
 use crate::repeated_inputs::RepeatedInputs;
 use crate::roof::{Rates, Roof};
 use crate::running::{environment, make_up, transform};
+use crate::settings::BACKEND;
 use crate::traffic::Traffic;
 use crate::{Workspace, processor};
 use jitopt_core::interpreter::comparison::{Tolerance, differences};
@@ -190,7 +191,7 @@ impl Contender {
     /// A failure of what kernels run on.
     fn failed(&self, why: String) -> Error {
         let name = self.backend.as_ref().map_or("interp", |backend| backend.name());
-        Error::new(Kind::Refused, format!("--backend={name}: {why}"))
+        Error::new(Kind::Refused, format!("{BACKEND}={name}: {why}"))
     }
 
     /// An error if a kernel has not run in a measured run as it did before, of which there were
@@ -448,10 +449,7 @@ fn compare(path: &Path, results: &[IValue]) -> Result<(), Error> {
         None => Ok(()),
         Some(first) => {
             let path = path.display();
-            Err(Error::new(
-                Kind::Mismatch,
-                format!("{path}: results differ: {first}\n  run `jitopt validate` for details"),
-            ))
+            Err(Error::new(Kind::Mismatch, format!("{path}: results differ: {first}\n  validation shows details")))
         }
     }
 }

@@ -34,7 +34,7 @@ impl Merged {
                 let result = serde_json::from_str::<Value>(line).ok();
                 let Some((subject, result)) = result.and_then(subject) else {
                     let what =
-                        format!("{name}, line {}: no result of `jitopt audit --json` or `validate --json`", number + 1);
+                        format!("{name}, line {}: expected the JSON that an audit or a validation writes", number + 1);
                     return Err(Error::new(Kind::Misuse, what));
                 };
                 merged.repeated += usize::from(results.insert(subject, result).is_some());

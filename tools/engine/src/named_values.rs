@@ -1,10 +1,11 @@
-//! Values that flags name: `%v` in the graph itself, `prim::FusionGroup_0/%v` in one of its
+//! Values that options name: `%v` in the graph itself, `prim::FusionGroup_0/%v` in one of its
 //! sections.
 //!
 //! Sections are named as in the text. Nested sections are numbered anew, so their names form a
 //! path: `prim::DifferentiableGraph_0/prim::FusionGroup_0/%v`.
 
 use crate::error::{Error, refuse};
+use crate::settings::Setting;
 use jitopt_core::interpreter::content_names::sections;
 use jitopt_core::interpreter::{Backend, Environment, Future, IValue, Outs};
 use jitopt_core::ir::{Graph, Node, Value};
@@ -14,7 +15,7 @@ use std::collections::BTreeSet;
 /// A value, with the number of its graph.
 pub(crate) type Place = (u64, Value);
 
-/// A value that a flag names.
+/// A value that an option names.
 pub(crate) struct Named<'g> {
     /// The graph that contains it.
     pub(crate) graph: &'g Graph,
@@ -29,23 +30,9 @@ impl Named<'_> {
     }
 }
 
-/// `%name=FILE` or `%name=FILE:KEY`, also for a value in a section.
-pub(crate) fn name_and_file<'a>(flag: &str, text: &'a str) -> Result<(&'a str, &'a str), Error> {
-    let parts = text.split_once('=').filter(|(name, file)| is_name(name) && !file.is_empty());
-    match parts {
-        Some((name, file)) => Ok((name.strip_prefix('%').unwrap_or(name), file)),
-        None => refuse(format_args!("{flag} {text}: expected `{flag} '%value=FILE'`")),
-    }
-}
-
-/// Whether the text names a value rather than a file.
-pub(crate) fn is_name(text: &str) -> bool {
-    let (path, name) = text.rsplit_once("/%").map_or(("", text.strip_prefix('%')), |(path, name)| (path, Some(name)));
-    name.is_some_and(|name| !name.is_empty()) && (path.is_empty() || path.split('/').all(|part| part.contains("::")))
-}
-
-/// The value of the graph or of one of its sections that a flag names; `text` lacks the first `%`.
-pub(crate) fn find<'g>(flag: &str, text: &str, graph: &'g Graph) -> Result<Named<'g>, Error> {
+/// The value of the graph or of one of its sections that a setting names; `text` lacks the first
+/// `%`.
+pub(crate) fn find<'g>(setting: Setting, text: &str, graph: &'g Graph) -> Result<Named<'g>, Error> {
     let (path, name) = text.rsplit_once("/%").unwrap_or(("", text));
     let (mut inner, mut way) = (graph, Vec::new());
     for part in path.split('/').filter(|part| !part.is_empty()) {
@@ -53,14 +40,14 @@ pub(crate) fn find<'g>(flag: &str, text: &str, graph: &'g Graph) -> Result<Named
             let names: Vec<String> = sections(inner).map(|(name, _)| name).collect();
             let near = did_you_mean(part, names.iter().map(String::as_str));
             let near = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
-            return refuse(format_args!("{flag}: there is no section {part}{near}"));
+            return refuse(format_args!("{setting}: there is no section {part}{near}"));
         };
         way.push(section.id().number());
         inner = section;
     }
     match inner.value_named(name.as_bytes()) {
         Some(value) => Ok(Named { graph: inner, value, way }),
-        None => refuse(format_args!("{flag}: there is no value %{text}{}", suggestion(graph, inner, name))),
+        None => refuse(format_args!("{setting}: there is no value %{text}{}", suggestion(graph, inner, name))),
     }
 }
 

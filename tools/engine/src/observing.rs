@@ -1,5 +1,6 @@
 //! The observers that the driver attaches to the runner: printers, the verifier, timers.
 
+use crate::settings::PRINT_TREE_DIR;
 use jitopt_core::ir::Graph;
 use jitopt_core::pass::{Observer, PassRun, RunError};
 use jitopt_core::report::line_changes::LineChanges;
@@ -183,7 +184,7 @@ impl TreeWriter {
         let path = self.folder.join(name);
         let written =
             std::fs::create_dir_all(&self.folder).and_then(|()| std::fs::write(&path, print(graph, self.options)));
-        let told = |error| format!("--print-tree-dir: cannot write `{}`: {error}", path.display());
+        let told = |error| format!("{PRINT_TREE_DIR}: cannot write `{}`: {error}", path.display());
         written.map_err(|error| RunError::Unwritable(told(error)))
     }
 }

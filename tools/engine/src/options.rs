@@ -1,6 +1,7 @@
-//! Options of runs and comparisons. Messages name an option as the command line does: the field
-//! `bind_dir` is `--bind-dir`.
+//! Options of runs and comparisons. Messages name an option by its field, or as
+//! [`spell_settings`](crate::spell_settings) has it.
 
+use crate::given_texts::{CalleeOf, ContentOf, Expected, FileOf, Filling, SizesOf};
 use jitopt_core::codegen::kernel_plan::PlanFile;
 use jitopt_core::interpreter::Release;
 use jitopt_core::interpreter::generator::Style;
@@ -32,25 +33,25 @@ pub struct Values {
     pub grad_outputs: Option<PathBuf>,
     /// Generates missing inputs from their types and uses, with this seed.
     pub seed: Option<u64>,
-    /// Shapes of generated tensors, as in `%x=3,4`.
-    pub shape: Vec<String>,
+    /// Shapes of generated tensors.
+    pub shape: Vec<SizesOf>,
     /// Distribution of generated inputs.
     pub style: Style,
-    /// Contents that the text does not show, as in `%w=FILE`.
-    pub bind: Vec<String>,
+    /// Contents that the text does not show.
+    pub bind: Vec<ContentOf>,
     /// Directory of such contents.
     pub bind_dir: Option<PathBuf>,
-    /// How contents that are not bound are generated: `zeros`, `ones`, `random` or `random:SEED`.
-    pub fill_unknown: Option<String>,
-    /// Values that replace computed ones, as in `%v=FILE`.
-    pub replay: Vec<String>,
+    /// How contents that are not bound are generated.
+    pub fill_unknown: Option<Filling>,
+    /// Values that replace computed ones.
+    pub replay: Vec<FileOf>,
 }
 
 /// Checks and limits of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Checks {
-    /// Expected outputs, `FILE`, and expected values, `%v=FILE`.
-    pub expect: Vec<String>,
+    /// Expected outputs and values.
+    pub expect: Vec<Expected>,
     /// Expected gradients of the inputs.
     pub expect_grads: Vec<PathBuf>,
     /// Relative tolerance; that of the description, or of `torch.testing.assert_close`, if absent.
@@ -84,8 +85,8 @@ pub struct Semantics {
     pub f64: bool,
     /// PyTorch release whose results are reproduced; the newest that prints such text, if absent.
     pub torch: Option<Release>,
-    /// Graphs of called functions and methods, as in `NAME=FILE`.
-    pub callee: Vec<String>,
+    /// Graphs of called functions and methods.
+    pub callee: Vec<CalleeOf>,
     /// Does not verify the graph after passes.
     pub no_verify: bool,
     /// The backend that runs fusion groups.
@@ -116,18 +117,18 @@ pub struct JudgeOptions {
     pub samples: u64,
     /// Seed of the first sample.
     pub seed: u64,
-    /// Shapes of generated tensors, as in `%x=3,4`.
-    pub shape: Vec<String>,
+    /// Shapes of generated tensors.
+    pub shape: Vec<SizesOf>,
     /// Input tensors of another sample: a safetensors, .npz or .npy file.
     pub inputs: Option<PathBuf>,
     /// JSON description of the inputs.
     pub args: Option<PathBuf>,
-    /// Contents that the text does not show, as in `%w=FILE`.
-    pub bind: Vec<String>,
+    /// Contents that the text does not show.
+    pub bind: Vec<ContentOf>,
     /// Directory of such contents.
     pub bind_dir: Option<PathBuf>,
     /// How contents that are not bound are generated; `random` if absent.
-    pub fill_unknown: Option<String>,
+    pub fill_unknown: Option<Filling>,
     /// Relative tolerance, in place of the computed rounding bound.
     pub rtol: Option<f64>,
     /// Absolute tolerance, with `rtol`.
@@ -144,8 +145,8 @@ pub struct JudgeOptions {
     pub torch: Option<Release>,
     /// The release for the second of two graphs, if it is another one.
     pub other_torch: Option<Release>,
-    /// Graphs of called functions and methods, as in `NAME=FILE`.
-    pub callee: Vec<String>,
+    /// Graphs of called functions and methods.
+    pub callee: Vec<CalleeOf>,
     /// Does not verify graphs after passes.
     pub no_verify: bool,
 }

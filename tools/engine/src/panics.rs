@@ -3,7 +3,6 @@
 use crate::{Error, Stopped};
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind};
-use std::path::{Path, PathBuf};
 use std::sync::Once;
 
 thread_local! {
@@ -45,18 +44,6 @@ fn note(info: &PanicHookInfo<'_>) -> bool {
     waiting
 }
 
-/// Writes the input with a RUN line that reproduces the bug; returns the path.
-pub fn write_reproducer(dir: &Path, flags: &str, input: &[u8]) -> Option<PathBuf> {
-    let flags = if flags.is_empty() { String::new() } else { format!(" {flags}") };
-    let mut text =
-        format!("# jitopt {} broke on this file.\n# RUN: jitopt %s{flags}\n", env!("CARGO_PKG_VERSION")).into_bytes();
-    text.extend(input);
-    let fold = |hash: u64, b: &u8| (hash ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3);
-    let name = format!("jitopt-repro-{:016x}.ir", text.iter().fold(0xcbf2_9ce4_8422_2325, fold));
-    let path = dir.join(name);
-    std::fs::write(&path, text).ok().map(|()| path)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -66,14 +53,5 @@ mod tests {
         assert_eq!(guard(|| 7), Ok(7));
         let message = guard(|| panic!("no such node")).expect_err("it panicked");
         assert!(message.contains("no such node") && message.contains("panics.rs"), "{message}");
-    }
-
-    #[test]
-    fn a_reproducer_is_a_lit_file() {
-        let dir = std::env::temp_dir();
-        let path = write_reproducer(&dir, "--passes=dce", b"graph():\n  return ()\n").expect("a writable folder");
-        let text = std::fs::read_to_string(&path).expect("it was just written");
-        assert!(text.contains("# RUN: jitopt %s --passes=dce\ngraph():\n"), "{text}");
-        std::fs::remove_file(path).expect("it is ours");
     }
 }

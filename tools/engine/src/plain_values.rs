@@ -1,4 +1,4 @@
-//! Values without tensors, written inline in flags: `8`, `None`, `[1, 2]`, `{"a": 1}`, in the
+//! Values without tensors, written inline in options: `8`, `None`, `[1, 2]`, `{"a": 1}`, in the
 //! syntax of IR constants.
 
 use crate::Workspace;
@@ -60,9 +60,9 @@ pub fn spelling(value: &IValue) -> Option<String> {
 }
 
 /// A number, or a list of numbers, from a file.
-pub(crate) fn from_file(flag: &str, text: &str, ty: Type, workspace: &Workspace<'_>) -> Result<IValue, Error> {
+pub(crate) fn from_file(option: &str, text: &str, ty: Type, workspace: &Workspace<'_>) -> Result<IValue, Error> {
     let example = example(ty).unwrap_or_default();
-    let wrong = |found: &str| refuse(format_args!("{flag}: {found}; a {ty} is written as {example}"));
+    let wrong = |found: &str| refuse(format_args!("{option}: {found}; a {ty} is written as {example}"));
     let file = text.rsplit_once(':').map_or(text, |(file, _)| file);
     if ![text, file].iter().any(|file| workspace.path(Path::new(file)).is_file()) {
         return wrong(&format!("`{text}` is neither a {ty} nor a file"));

@@ -2,7 +2,9 @@
 
 use crate::Workspace;
 use crate::error::{Error, refuse};
+use crate::given_texts::SizesOf;
 use crate::program::Program;
+use crate::settings::SHAPE;
 use crate::specializing::Specialization;
 use jitopt_core::codegen::cost_model::{Estimate, Open};
 use jitopt_core::codegen::devices::Device;
@@ -23,7 +25,7 @@ pub struct Question<'a> {
     /// The passes that make the groups.
     pub pipeline: &'a Pipeline,
     /// Sizes of parameters, as in `%x=3,4`.
-    pub shape: &'a [String],
+    pub shape: &'a [SizesOf],
     /// The release whose semantics apply.
     pub release: Option<Release>,
     /// The machine.
@@ -44,7 +46,7 @@ impl Subject {
         workspace: &mut Workspace<'_>,
     ) -> Result<Subject, Error> {
         let mut graph = program.graph(question.release, workspace)?;
-        Specialization::of_shapes(question.shape)?.apply(&mut graph).or_else(refuse)?;
+        Specialization::of_shapes(question.shape).apply(&mut graph).or_else(refuse)?;
         pass::run(&mut graph, question.pipeline, &mut Session::default(), &mut [])
             .map_err(|error| Error::of_passes(&program.path, &error))?;
         let sized = sized_kernels(&graph, question.release);
@@ -57,8 +59,8 @@ impl Subject {
     pub(crate) fn warn(&self, workspace: &mut Workspace<'_>) {
         for (outputs, why) in &self.sized.refused {
             let help = match why {
-                NoKernel::Unsized(_) => "; give --shape '%x=SIZES', and shape-analysis",
-                NoKernel::Refused(_) => "",
+                NoKernel::Unsized(_) => format!("; give {SHAPE} '%x=SIZES', and shape-analysis"),
+                NoKernel::Refused(_) => String::new(),
             };
             workspace.warn(format!("no prediction for the group of {outputs}: {why}{help}"));
         }

@@ -4,6 +4,7 @@ use crate::Workspace;
 use crate::error::{Error, Kind, refuse};
 use crate::operator_times::OperatorTimes;
 use crate::options::BackendOptions;
+use crate::settings::{BACKEND, DEVICE, NO_CACHE, PLAN, SCHEDULE_SEED, THREADS};
 use jitopt_core::runtime::cuda_libraries::{
     self, CUBLAS_VARIABLE, DRIVER_VARIABLE, DeviceFacts, Found, NVRTC_VARIABLE,
 };
@@ -14,9 +15,9 @@ use jitopt_core::runtime::{CpuBackend, Engine, Settings};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// The warning if the flag had no effect.
+/// The warning if the option had no effect.
 fn no_kernel(backend: &CpuBackend) -> String {
-    format!("--backend={}: no kernel was launched", backend.name())
+    format!("{BACKEND}={}: no kernel was launched", backend.name())
 }
 
 /// What this machine has for kernels; what is missing, and what to do about it, as text.
@@ -76,7 +77,7 @@ pub fn folder_of_kernels(args: &BackendOptions, workspace: &Workspace<'_>) -> Op
     args.engine.filter(|_| !args.no_cache).and_then(|_| cache_folder(variable))
 }
 
-/// The backend that flags and environment select.
+/// The backend that options and environment select.
 pub fn backend(args: &BackendOptions, workspace: &Workspace<'_>) -> Option<CpuBackend> {
     in_environment(args, workspace.env())
 }
@@ -100,42 +101,48 @@ pub(crate) fn in_environment(args: &BackendOptions, env: &BTreeMap<String, Strin
 pub(crate) fn refuse_plans(backend: Option<&CpuBackend>, workspace: &mut Workspace<'_>) -> Result<(), Error> {
     let Some(backend) = backend else { return Ok(()) };
     if let Some(why) = backend.refused_plans().first() {
-        return refuse(format_args!("--plan: {why}"));
+        return refuse(format_args!("{PLAN}: {why}"));
     }
     refuse_findings(backend)?;
     for group in backend.unused_plans() {
-        workspace.warn(format!("--plan: no kernel of the group of {group} was launched"));
+        workspace.warn(format!("{PLAN}: no kernel of the group of {group} was launched"));
     }
     Ok(())
 }
 
-/// Refuses flags for kernels if no kernel runs.
+/// Refuses options for kernels if no kernel runs.
 ///
 /// # Errors
-/// Names the flag, and why it has no effect.
+/// Names the option, and why it has no effect.
 pub fn refuse_idle(args: &BackendOptions) -> Result<(), Error> {
     match args {
         BackendOptions { engine, device: Some(_), .. } if *engine != Some(Engine::Device) => {
-            refuse("--device: it selects a GPU; add --backend=cuda")
+            refuse(format_args!("{DEVICE}: it selects a GPU; add {BACKEND}=cuda"))
         }
         BackendOptions { engine, schedule_seed: Some(_), .. } if !engine.is_some_and(Engine::emulates) => {
-            refuse("--schedule-seed: it orders emulated threads; add --backend=cuda-emulated, cuda-checked or cuda-ptx")
+            refuse(format_args!(
+                "{SCHEDULE_SEED}: it orders emulated threads; add {BACKEND}=cuda-emulated, cuda-checked or cuda-ptx"
+            ))
         }
         BackendOptions { engine: Some(Engine::Nests), no_cache: true, .. } => {
-            refuse("--no-cache: nothing is compiled with --backend=nest")
+            refuse(format_args!("{NO_CACHE}: nothing is compiled with {BACKEND}=nest"))
         }
         BackendOptions { engine: Some(Engine::Nests), threads: Some(_), .. } => {
-            refuse("--threads: nests are executed by one thread")
+            refuse(format_args!("{THREADS}: nests are executed by one thread"))
         }
         BackendOptions { engine: Some(engine), threads: Some(_), .. } if !engine.has_workers() => {
-            refuse("--threads: blocks of threads have as many as their plans say")
+            refuse(format_args!("{THREADS}: blocks of threads have as many as their plans say"))
         }
         BackendOptions { engine: Some(_), .. } => Ok(()),
-        BackendOptions { no_cache: true, .. } => refuse("--no-cache: kernels are only compiled with --backend=cpu"),
-        BackendOptions { threads: Some(_), .. } => {
-            refuse("--threads: it sets the threads of kernels; add --backend=cpu")
+        BackendOptions { no_cache: true, .. } => {
+            refuse(format_args!("{NO_CACHE}: kernels are only compiled with {BACKEND}=cpu"))
         }
-        BackendOptions { plans: Some(_), .. } => refuse("--plan: it schedules kernels; add --backend=cpu"),
+        BackendOptions { threads: Some(_), .. } => {
+            refuse(format_args!("{THREADS}: it sets the threads of kernels; add {BACKEND}=cpu"))
+        }
+        BackendOptions { plans: Some(_), .. } => {
+            refuse(format_args!("{PLAN}: it schedules kernels; add {BACKEND}=cpu"))
+        }
         _ => Ok(()),
     }
 }
@@ -154,11 +161,11 @@ fn cache_folder(variable: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
 /// What was wrong, with the IR lines.
 pub fn refuse_findings(backend: &CpuBackend) -> Result<(), Error> {
     if let Some(why) = backend.failure() {
-        return Err(Error::new(Kind::Refused, format!("--backend={}: {why}", backend.name())));
+        return Err(Error::new(Kind::Refused, format!("{BACKEND}={}: {why}", backend.name())));
     }
     match &backend.findings()[..] {
         [] => Ok(()),
-        all => Err(Error::new(Kind::Bug, format!("--backend={}: {}", backend.name(), all.join("\n  ")))),
+        all => Err(Error::new(Kind::Bug, format!("{BACKEND}={}: {}", backend.name(), all.join("\n  ")))),
     }
 }
 

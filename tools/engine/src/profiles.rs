@@ -3,6 +3,7 @@
 use crate::Workspace;
 use crate::error::{Error, refuse};
 use crate::options::RunOptions;
+use crate::settings::{MERGE_PROFILE, PASSES, PROFILE, RECORD_PROFILE};
 use jitopt_core::interpreter::Environment;
 use jitopt_core::interpreter::profile::{Profile, Recording};
 use jitopt_core::ir::Graph;
@@ -27,10 +28,10 @@ pub fn asked_for(
 ) -> Result<Option<Profile>, Error> {
     let Some(path) = path else { return Ok(None) };
     if !pipelines.iter().any(|pipeline| pipeline.stages().iter().any(|stage| stage.pass.name == ASKS)) {
-        return refuse("--profile: no pass reads the profile; add `insert-guards` to --passes");
+        return refuse(format_args!("{PROFILE}: no pass reads the profile; add `insert-guards` to {PASSES}"));
     }
     if !is_one {
-        return refuse("--profile: a profile belongs to one graph, but several are given");
+        return refuse(format_args!("{PROFILE}: a profile belongs to one graph, but several are given"));
     }
     read(path, workspace).map(Some)
 }
@@ -41,7 +42,7 @@ fn read(path: &Path, workspace: &Workspace<'_>) -> Result<Profile, Error> {
     let text =
         std::fs::read(workspace.path(path)).or_else(|error| refuse(format_args!("cannot read `{name}`: {error}")))?;
     Profile::from_json(&text)
-        .or_else(|why| refuse(format_args!("`{name}`: {why}; profiles are written by `jitopt profile`")))
+        .or_else(|why| refuse(format_args!("`{name}`: {why}; profiles are files that a profiling run writes")))
 }
 
 /// The pass that inserts profile nodes, if only a profile is requested and the graph has none.
@@ -75,13 +76,13 @@ pub(crate) fn begin(args: &RunOptions, graph: &Graph, env: &Environment) -> Resu
     if !args.checks.record_profile {
         return match args.checks.merge_profile.is_empty() {
             true => Ok(()),
-            false => refuse("--merge-profile: no profile is recorded; add --record-profile"),
+            false => refuse(format_args!("{MERGE_PROFILE}: no profile is recorded; add {RECORD_PROFILE}")),
         };
     }
     let Some(recording) = Recording::of(graph) else {
-        return refuse(
-            "--record-profile: the graph has no `prim::profile` nodes; insert them with `--passes=profile-instrument` or use `jitopt profile`",
-        );
+        return refuse(format_args!(
+            "{RECORD_PROFILE}: the graph has no `prim::profile` nodes; insert them with {PASSES}=profile-instrument"
+        ));
     };
     env.recording.replace(Some(recording));
     Ok(())
@@ -93,7 +94,7 @@ pub(crate) fn end(args: &RunOptions, env: &Environment, workspace: &Workspace<'_
     let mut profile = recording.profile;
     for earlier in &args.checks.merge_profile {
         let other = read(earlier, workspace)?;
-        profile.merge(&other).or_else(|why| refuse(format_args!("--merge-profile {}: {why}", earlier.display())))?;
+        profile.merge(&other).or_else(|why| refuse(format_args!("{MERGE_PROFILE} {}: {why}", earlier.display())))?;
     }
     Ok(Some(profile))
 }

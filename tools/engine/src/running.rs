@@ -12,6 +12,7 @@ use crate::onlooker::{End, Onlooker};
 use crate::operator_times::OperatorTimes;
 use crate::options::RunOptions;
 use crate::program::Program;
+use crate::settings::{REPLAY, SEED, TIMEOUT};
 use crate::verdicts::{self, Compared, Expectations};
 use crate::{Workspace, judging, processor, profiles};
 use jitopt_core::interpreter::content_names::ContentNames;
@@ -198,9 +199,8 @@ pub(crate) fn environment(
     env.precision = if semantics.f64 { Precision::Double } else { Precision::Typed };
     env.release = semantics.torch;
     env.seed = args.values.seed.unwrap_or(0);
-    if let Some(how) = &args.values.fill_unknown {
-        let (invent, seed) = given_values::fill_unknown(how)?;
-        (env.invent, env.invent_seed) = (Some(invent), seed);
+    if let Some(filling) = &args.values.fill_unknown {
+        (env.invent, env.invent_seed) = (Some(filling.invent), filling.seed);
     }
     env.max_steps = args.checks.max_steps;
     let mut graphs = callees::load_all(
@@ -269,14 +269,14 @@ pub(crate) fn make_up(
         return Ok(());
     }
     if missing.is_empty() && !unknown {
-        return refuse("--seed: all inputs are given, so none is generated");
+        return refuse(format_args!("{SEED}: all inputs are given, so none is generated"));
     }
     let generator = Generator { seed, style: args.values.style, shapes, hints: given.hints(graph) };
     let made = generator.complete(graph, env, std::mem::take(inputs));
     if env.is_late() {
         return Err(Error::new(
             Kind::Budget,
-            "the time limit was reached while inputs were generated; give inputs, or raise --timeout",
+            format!("the time limit was reached while inputs were generated; give inputs, or raise {TIMEOUT}"),
         ));
     }
     for i in missing {
@@ -313,7 +313,7 @@ fn watched_run(
     expectations.found = seen;
     *times = measured;
     if ran.is_ok() {
-        unreached.iter().for_each(|name| workspace.warn(format!("--replay %{name}: the run did not reach it")));
+        unreached.iter().for_each(|name| workspace.warn(format!("{REPLAY} %{name}: the run did not reach it")));
     }
     Ok(ran?)
 }

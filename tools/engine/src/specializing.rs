@@ -1,13 +1,14 @@
-//! Parameter types from `--args` and `--shape`.
+//! Parameter types from a description of the arguments, and from sizes.
 
 use crate::Workspace;
 use crate::error::{Error, refuse};
+use crate::given_texts::SizesOf;
+use crate::settings::SHAPE;
 use jitopt_core::analysis::gradient_claims::forget_claims;
 use jitopt_core::interpreter::description::{self, Described};
 use jitopt_core::interpreter::specialization::{Detail, shaped, specialized};
 use jitopt_core::ir::{Graph, Value};
 use jitopt_core::log::did_you_mean;
-use jitopt_core::tensor::layout::{self, Dims};
 use jitopt_core::types::TypeKind;
 use jitopt_core::types::era::Era;
 use std::path::Path;
@@ -17,8 +18,7 @@ use std::path::Path;
 pub struct Specialization {
     /// The file and its descriptions.
     arguments: Option<(String, Vec<Described>)>,
-    /// The flag, the name and the sizes.
-    shapes: Vec<(String, String, Dims)>,
+    shapes: Vec<SizesOf>,
     detail: Option<Detail>,
 }
 
@@ -30,14 +30,13 @@ pub(crate) fn near_name<'a>(name: &str, names: &'a [String]) -> Option<&'a str> 
 }
 
 impl Specialization {
-    /// Reads the description of the arguments, whose `detail` is written into types, and parses
-    /// shapes, `%x=3,4`.
+    /// Reads the description of the arguments, whose `detail` is written into types.
     ///
     /// # Errors
-    /// The file cannot be read, is not a description, or a shape cannot be parsed.
+    /// The file cannot be read, or is not a description.
     pub fn read(
         args: Option<&Path>,
-        shape: &[String],
+        shapes: &[SizesOf],
         detail: Detail,
         workspace: &Workspace<'_>,
     ) -> Result<Specialization, Error> {
@@ -50,17 +49,12 @@ impl Specialization {
                 Some((name, described.inputs.into_iter().map(|input| input.value).collect()))
             }
         };
-        let shapes = shape.iter().map(|text| self::shape(text)).collect::<Result<_, _>>()?;
-        Ok(Specialization { arguments, shapes, detail: Some(detail) })
+        Ok(Specialization { arguments, shapes: shapes.to_vec(), detail: Some(detail) })
     }
 
     /// Shapes alone.
-    ///
-    /// # Errors
-    /// A shape cannot be parsed.
-    pub fn of_shapes(shapes: &[String]) -> Result<Specialization, Error> {
-        let shapes = shapes.iter().map(|text| shape(text)).collect::<Result<_, _>>()?;
-        Ok(Specialization { shapes, ..Specialization::default() })
+    pub fn of_shapes(shapes: &[SizesOf]) -> Specialization {
+        Specialization { shapes: shapes.to_vec(), ..Specialization::default() }
     }
 
     /// The description file, if it describes tensors and none of them requires a gradient.
@@ -84,20 +78,23 @@ impl Specialization {
         if let Some((file, arguments)) = &self.arguments {
             self.apply_arguments(graph, file, arguments)?;
         }
-        for (flag, name, sizes) in &self.shapes {
+        for given in &self.shapes {
+            let name = &given.name;
             let params: Vec<Value> = graph.params(graph.root()).collect();
             let Some(&param) = params.iter().find(|&&param| graph.name(param) == *name) else {
                 let names: Vec<String> = params.iter().map(|&param| graph.name(param)).collect();
                 let near = near_name(name, &names);
                 let near = near.map_or(String::new(), |near| format!("; did you mean `%{near}`?"));
                 return Err(format!(
-                    "--shape {flag}\n{}: there is no parameter %{name}{near}",
-                    carets("--shape %", name)
+                    "{SHAPE} {given}\n{}: there is no parameter %{name}{near}",
+                    carets(&format!("{SHAPE} %"), name)
                 ));
             };
-            let ty = shaped(graph.ty(param), sizes).map_err(|why| {
-                let at = carets(&format!("--shape %{name}="), &flag[flag.find('=').map_or(0, |at| at + 1)..]);
-                format!("--shape {flag}\n{at}: %{name}: {why}")
+            let ty = shaped(graph.ty(param), &given.sizes).map_err(|why| {
+                let text = given.to_string();
+                let sizes = text.split_once('=').map_or("", |(_, sizes)| sizes);
+                let at = carets(&format!("{SHAPE} %{name}="), sizes);
+                format!("{SHAPE} {given}\n{at}: %{name}: {why}")
             })?;
             graph.set_type(param, ty);
         }
@@ -135,17 +132,4 @@ impl Specialization {
 /// A line that marks the wrong part of the line above it.
 fn carets(before: &str, wrong: &str) -> String {
     format!("{}{}", " ".repeat("error: ".len() + before.len()), "^".repeat(wrong.len().max(1)))
-}
-
-/// `%x=3,4`
-fn shape(text: &str) -> Result<(String, String, Dims), Error> {
-    let wrong = || refuse(format_args!("--shape {text}: expected `--shape '%x=3,4'`"));
-    let Some((name, sizes)) = text.split_once('=') else { return wrong() };
-    let sizes: Result<Dims, _> =
-        sizes.split([',', 'x']).map(str::trim).filter(|size| !size.is_empty()).map(str::parse).collect();
-    let Ok(sizes) = sizes else { return wrong() };
-    if let Err(error) = layout::checked(&sizes) {
-        return refuse(format_args!("--shape {text}: {error}"));
-    }
-    Ok((text.to_owned(), name.trim().trim_start_matches('%').to_owned(), sizes))
 }

@@ -5,6 +5,7 @@ use crate::judging::{self, Trial};
 use crate::observing::VerifyEach;
 use crate::options::{BackendOptions, JudgeOptions};
 use crate::program::Program;
+use crate::settings::TIMEOUT;
 use crate::teamwork::Work;
 use crate::{Workspace, panics, processor};
 use jitopt_core::interpreter::profile::Profile;
@@ -119,7 +120,7 @@ impl Bisection<'_> {
                 let limit = trial.settings.timeout.unwrap_or_default().as_secs_f64();
                 return Err(Error::new(
                     Kind::Budget,
-                    format!("the passes did not finish within {limit} s; raise the limit with --timeout"),
+                    format!("the passes did not finish within {limit} s; raise {TIMEOUT}"),
                 ));
             }
             Culprit::Innocent => Fault::Nothing(judged),

@@ -7,6 +7,7 @@ use crate::paired::Middle;
 use crate::prediction::{Question, Subject};
 use crate::program::Program;
 use crate::running::environment;
+use crate::settings::MEASURE;
 use crate::{Workspace, processor};
 use jitopt_core::codegen::kernel_plan::{Plan, PlanFile};
 use jitopt_core::codegen::search::{Found, Size, search, size, space_of};
@@ -138,10 +139,10 @@ impl Tuned {
         text + "\n"
     }
 
-    /// The plans that are kept, for `--plan`. Groups that have none are scheduled as usual.
+    /// The plans that are kept, as a file of plans. Groups that have none are scheduled as usual.
     pub fn plans(&self) -> String {
         let kept: Vec<&str> = self.rows.iter().filter_map(|row| row.text.as_deref()).collect();
-        format!("# plans for {}, found by `jitopt tune`\n{}", self.machine, kept.join("\n"))
+        format!("# plans for {}, found by a search\n{}", self.machine, kept.join("\n"))
     }
 }
 
@@ -229,7 +230,7 @@ impl<'a> Bench<'a> {
         }
         if backend.counts().launched == 0 {
             let why = backend.remarks().first().map_or("no kernel was launched".to_owned(), ToString::to_string);
-            return Err(Error::new(Kind::Refused, format!("--measure: {why}")));
+            return Err(Error::new(Kind::Refused, format!("{MEASURE}: {why}")));
         }
         let wrong = differences(&self.wanted, &found, Tolerance::of(TOLERANCE, TOLERANCE), "out");
         match wrong.first() {

@@ -3,9 +3,11 @@
 
 use crate::Workspace;
 use crate::error::{Error, refuse};
+use crate::given_texts::Expected;
 use crate::given_values::{read_tensors, single};
 use crate::named_values::{self, Place};
 use crate::options::RunOptions;
+use crate::settings::EXPECT;
 use jitopt_core::interpreter::comparison::{Difference, Tolerance, differences};
 use jitopt_core::interpreter::description::{Description, Source};
 use jitopt_core::interpreter::files::Tensors;
@@ -64,17 +66,19 @@ impl Expectations {
     pub(crate) fn read(args: &RunOptions, graph: &Graph, workspace: &Workspace<'_>) -> Result<Expectations, Error> {
         let (outputs, values, found) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
         let mut all = Expectations { what: "output", outputs, values, sections: BTreeSet::new(), found };
-        for text in &args.checks.expect {
-            if !text.split_once('=').is_some_and(|(name, _)| named_values::is_name(name)) && !text.starts_with('%') {
-                all.outputs.push((text.clone(), read_tensors(Path::new(text), workspace)?));
-                continue;
-            }
-            let (name, file) = named_values::name_and_file("--expect", text)?;
-            let named = named_values::find("--expect", name, graph)?;
-            let tensor = single(name.rsplit_once("/%").map_or(name, |(_, name)| name), file, workspace)?;
+        for expected in &args.checks.expect {
+            let value = match expected {
+                Expected::Outputs(file) => {
+                    all.outputs.push((file.display().to_string(), read_tensors(file, workspace)?));
+                    continue;
+                }
+                Expected::Value(value) => value,
+            };
+            let named = named_values::find(EXPECT, value.name(), graph)?;
+            let tensor = single(value.last_name(), value.file(), workspace)?;
             all.sections.extend(named.way.iter());
-            if all.values.insert(named.place(), (name.to_owned(), tensor)).is_some() {
-                return refuse(format_args!("--expect {text}: %{name} is given twice"));
+            if all.values.insert(named.place(), (value.name().to_owned(), tensor)).is_some() {
+                return refuse(format_args!("{EXPECT} {value}: %{} is given twice", value.name()));
             }
         }
         Ok(all)

@@ -14,7 +14,7 @@ use jitopt_core::report::changes::compare;
 use jitopt_core::text::{ParseOptions, PrintOptions, parse, print};
 use jitopt_core::types::release::Release;
 use jitopt_engine::archives::{self, Wanted};
-use jitopt_engine::{Checks, Program, Run, RunOptions, Semantics, Workspace, stack};
+use jitopt_engine::{Checks, Expected, Program, Run, RunOptions, Semantics, Workspace, stack};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -150,7 +150,7 @@ fn plain(text: &str, release: Release) -> Option<Graph> {
 fn run(file: &Path, expected: &Path, release: Release) -> Result<(), String> {
     let options = RunOptions {
         graph: Some(file.to_owned()),
-        checks: Checks { expect: vec![expected.display().to_string()], ..Checks::default() },
+        checks: Checks { expect: vec![Expected::Outputs(expected.to_owned())], ..Checks::default() },
         semantics: Semantics { torch: Some(release), ..Semantics::default() },
         ..RunOptions::default()
     };

@@ -22,6 +22,8 @@ pub struct ArchiveSeed {
     /// Its records, unless the container is refused.
     records: Vec<Record>,
     is_exported: bool,
+    /// Whether reading it spends a budget, which takes as long as a thousand other archives.
+    spends_budget: bool,
 }
 
 /// The archives among the seeds.
@@ -36,7 +38,15 @@ fn of_file(path: &Path) -> ArchiveSeed {
         entries.map(|entry| Some((entry.name.clone(), container.content(entry).ok()?))).collect()
     });
     let is_exported = path.extension().is_some_and(|extension| extension == "pt2");
-    ArchiveSeed { bytes, records: records.unwrap_or_default(), is_exported }
+    let name = path.to_string_lossy();
+    let spends_budget = name.contains("/budgets/") || name.contains("/c_setstate_");
+    ArchiveSeed { bytes, records: records.unwrap_or_default(), is_exported, spends_budget }
+}
+
+/// A seed. Archives that spend a budget are drawn sixteen times more rarely.
+fn drawn<'a>(seeds: &'a [ArchiveSeed], chance: &mut Chance) -> Option<&'a ArchiveSeed> {
+    let seed = seeds.get(chance.below(seeds.len()))?;
+    if seed.spends_budget && chance.below(16) > 0 { drawn(seeds, chance) } else { Some(seed) }
 }
 
 /// The part of the reader that a record is for.
@@ -54,7 +64,7 @@ fn stage_of(name: &str) -> &'static str {
 
 /// A mutant of an archive, with a command that reads it.
 pub fn make(seeds: &[ArchiveSeed], chance: &mut Chance) -> Case {
-    let Some(seed) = seeds.get(chance.below(seeds.len())) else { return Case::default() };
+    let Some(seed) = drawn(seeds, chance) else { return Case::default() };
     let other = &seeds[chance.below(seeds.len())];
     let (stage, bytes) = match chance.below(8) {
         0 => ("bytes", damaged_bytes(seed, other, chance)),

@@ -15,6 +15,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use jitopt_core::interpreter::Release;
 use jitopt_core::runtime::Engine;
+use jitopt_engine::{CalleeOf, ContentOf, Expected, FileOf, Filling, SizesOf};
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -177,7 +178,7 @@ pub(crate) struct InputArgs {
     pub(crate) args: Option<PathBuf>,
     /// Sizes of a parameter, written into its type; `%x=` is zero-dimensional; may be repeated
     #[arg(long, value_name = "%X=SIZES")]
-    pub(crate) shape: Vec<String>,
+    pub(crate) shape: Vec<SizesOf>,
     /// Which properties of the tensors of --args are written into types: the rank, or sizes and
     /// strides too
     #[arg(long, value_name = "WHAT", default_value = "rank", require_equals = true, requires = "args")]
@@ -185,7 +186,7 @@ pub(crate) struct InputArgs {
     pub(crate) specialize: String,
     /// Graph that `inline` substitutes for calls of NAME; may be repeated
     #[arg(long, value_name = "NAME=FILE")]
-    pub(crate) callee: Vec<String>,
+    pub(crate) callee: Vec<CalleeOf>,
     /// Do not verify the input and output graphs; passes still refuse a graph with structural
     /// errors
     #[arg(long)]
@@ -418,7 +419,7 @@ pub(crate) struct RunValues {
     pub(crate) seed: Option<u64>,
     /// Shape of a generated tensor; `%x=` is zero-dimensional; may be repeated
     #[arg(long, value_name = "%X=SIZES")]
-    pub(crate) shape: Vec<String>,
+    pub(crate) shape: Vec<SizesOf>,
     /// Distribution of generated inputs
     #[arg(long, value_name = "STYLE", requires = "seed", require_equals = true)]
     #[arg(value_parser = PossibleValuesParser::new(["ordinary", "adversarial", "broadcasting", "tiny", "aliased"]))]
@@ -428,18 +429,18 @@ pub(crate) struct RunValues {
     /// of a section, `%list[1]` an element; values without tensors are written inline, `[1, 2]` or
     /// `{"a": 1}`; may be repeated
     #[arg(long, value_name = "%V=FILE")]
-    pub(crate) bind: Vec<String>,
+    pub(crate) bind: Vec<ContentOf>,
     /// Directory of such contents: V.npy binds %V, prim::fork_0/V.npy a value of a section,
     /// V.safetensors the attributes of %V
     #[arg(long, value_name = "DIR")]
     pub(crate) bind_dir: Option<PathBuf>,
     /// Generate contents that are not bound: zeros, ones, random, or random:SEED
     #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "random")]
-    pub(crate) fill_unknown: Option<String>,
+    pub(crate) fill_unknown: Option<Filling>,
     /// Use this value instead of computing it; `prim::FusionGroup_0/%v` is a value of a section;
     /// may be repeated
     #[arg(long, value_name = "%V=FILE")]
-    pub(crate) replay: Vec<String>,
+    pub(crate) replay: Vec<FileOf>,
 }
 
 #[derive(Clone, Debug, Default, Args)]
@@ -449,7 +450,7 @@ pub(crate) struct RunChecks {
     /// `prim::FusionGroup_0/%v=w.npy`; a parameter is compared after the run, a value computed
     /// several times by its last one; may be repeated
     #[arg(long, value_name = "[%V=]FILE")]
-    pub(crate) expect: Vec<String>,
+    pub(crate) expect: Vec<Expected>,
     /// Compare the gradients of the inputs with a file; may be repeated
     #[arg(long, value_name = "FILE")]
     pub(crate) expect_grads: Vec<PathBuf>,
@@ -501,7 +502,7 @@ pub(crate) struct RunSemantics {
     pub(crate) torch: Option<Release>,
     /// Graph of a called function or method; may be repeated
     #[arg(long, value_name = "NAME=FILE")]
-    pub(crate) callee: Vec<String>,
+    pub(crate) callee: Vec<CalleeOf>,
     /// Passes to run first
     #[arg(long, value_name = "PIPELINE")]
     pub(crate) passes: Option<String>,
@@ -574,7 +575,7 @@ pub(crate) struct JudgeArgs {
     pub(crate) seed: u64,
     /// Shape of a generated tensor; may be repeated
     #[arg(long, value_name = "%X=SIZES")]
-    pub(crate) shape: Vec<String>,
+    pub(crate) shape: Vec<SizesOf>,
     /// Input tensors: a safetensors, .npz or .npy file
     #[arg(long, value_name = "FILE")]
     pub(crate) inputs: Option<PathBuf>,
@@ -583,14 +584,14 @@ pub(crate) struct JudgeArgs {
     pub(crate) args: Option<PathBuf>,
     /// Content that the text does not show; may be repeated
     #[arg(long, value_name = "%V=FILE")]
-    pub(crate) bind: Vec<String>,
+    pub(crate) bind: Vec<ContentOf>,
     /// Directory of such contents
     #[arg(long, value_name = "DIR")]
     pub(crate) bind_dir: Option<PathBuf>,
     /// How to generate contents that are not bound: zeros, ones, random, or random:SEED [default:
     /// random]
     #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "random")]
-    pub(crate) fill_unknown: Option<String>,
+    pub(crate) fill_unknown: Option<Filling>,
     /// Relative tolerance, in place of the computed rounding bound
     #[arg(long, value_name = "X")]
     pub(crate) rtol: Option<f64>,
@@ -616,7 +617,7 @@ pub(crate) struct JudgeArgs {
     pub(crate) torch: Option<Releases>,
     /// Graph of a called function or method; may be repeated
     #[arg(long, value_name = "NAME=FILE")]
-    pub(crate) callee: Vec<String>,
+    pub(crate) callee: Vec<CalleeOf>,
     #[command(flatten)]
     pub(crate) seen: ProfileArg,
     /// Do not verify graphs after passes; structural errors are still refused
@@ -708,7 +709,7 @@ pub(crate) struct DiffArgs {
     pub(crate) torch: Option<Release>,
     /// Graph that `inline` substitutes for calls of NAME; may be repeated
     #[arg(long, value_name = "NAME=FILE")]
-    pub(crate) callee: Vec<String>,
+    pub(crate) callee: Vec<CalleeOf>,
 }
 
 const EXPLAIN_EXAMPLES: &str = "\
@@ -729,7 +730,7 @@ pub(crate) struct ExplainArgs {
     pub(crate) passes: Option<String>,
     /// Sizes of a parameter, written into its type; may be repeated
     #[arg(long, value_name = "%X=SIZES")]
-    pub(crate) shape: Vec<String>,
+    pub(crate) shape: Vec<SizesOf>,
     /// PyTorch release whose semantics apply, such as 1.3, 1.8.1 or 2.15 [default: the newest
     /// release that prints such text]
     #[arg(long, value_name = "VERSION", require_equals = true)]

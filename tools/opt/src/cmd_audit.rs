@@ -17,7 +17,7 @@ Examples:
   jitopt audit model.pt --allow=torchvision::nms
 
 Nothing of the file runs except methods that PyTorch would run while it loads the file (`__setstate__`): the
-interpreter runs them, without files, raw memory and random numbers, within a million steps and 64 MiB. Exit codes:
+interpreter runs them, without files, raw memory and random numbers, within a million steps and 60 MiB. Exit codes:
 0 every file is accepted, 1 one is refused.";
 
 /// `jitopt audit`

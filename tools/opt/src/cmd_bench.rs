@@ -9,7 +9,10 @@ use clap::builder::PossibleValuesParser;
 use jitopt_core::codegen::devices::Device;
 use jitopt_core::interpreter::Release;
 use jitopt_core::pass::Pipeline;
-use jitopt_engine::{Bench, Error, Measured, Predicted, Question, judging, panics, processor, profiles};
+use jitopt_engine::{
+    Bench, CalleeOf, ContentOf, Error, Filling, Measured, Predicted, Question, SizesOf, judging, panics, processor,
+    profiles,
+};
 use serde_json::Value;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -75,23 +78,23 @@ pub(crate) struct BenchArgs {
     pub(crate) seed: Option<u64>,
     /// Shape of a generated tensor; may be repeated
     #[arg(long, value_name = "%X=SIZES")]
-    pub(crate) shape: Vec<String>,
+    pub(crate) shape: Vec<SizesOf>,
     /// Content of a constant, attribute or parameter that the text does not show; may be repeated
     #[arg(long, value_name = "%V=FILE")]
-    pub(crate) bind: Vec<String>,
+    pub(crate) bind: Vec<ContentOf>,
     /// Directory of such contents
     #[arg(long, value_name = "DIR")]
     pub(crate) bind_dir: Option<PathBuf>,
     /// Generate contents that are not bound: zeros, ones, random, or random:SEED
     #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "random")]
-    pub(crate) fill_unknown: Option<String>,
+    pub(crate) fill_unknown: Option<Filling>,
     /// PyTorch release whose results are reproduced, such as 1.3, 1.8.1 or 2.15 [default: the
     /// newest release that prints such text]
     #[arg(long, value_name = "VERSION", require_equals = true)]
     pub(crate) torch: Option<Release>,
     /// Graph of a called function or method; may be repeated
     #[arg(long, value_name = "NAME=FILE")]
-    pub(crate) callee: Vec<String>,
+    pub(crate) callee: Vec<CalleeOf>,
 }
 
 pub(crate) fn run(args: &BenchArgs, world: &mut World<'_>) -> i32 {

@@ -19,7 +19,7 @@ fn explain_files(args: &ExplainArgs, world: &mut World<'_>) -> Result<i32, Error
     if !judging::fusion_is_on(&world.workspace())? {
         world.say("note: JITOPT_FUSION=0: pipelines omit `fuse`; this report shows its effect if it were enabled");
     }
-    let sizes = Specialization::of_shapes(&args.shape)?;
+    let sizes = Specialization::of_shapes(&args.shape);
     let stdin = [PathBuf::from("-")];
     let files = if args.files.is_empty() { &stdin[..] } else { &args.files };
     for path in files {

@@ -7,6 +7,17 @@ use jitopt_engine::archives;
 use std::io::Read;
 use std::path::Path;
 
+/// The commands for an archive, which is no log.
+fn in_place_of_log(name: &str, what: &str) -> String {
+    let file = if name == "-" { "FILE" } else { name };
+    format!(
+        "error: {name}: expected a log, found an archive: {what}\n  \
+         help: `jitopt inspect {file}` shows what is in it\n  \
+         help: `jitopt export {file} --to=safetensors -o weights.safetensors` writes its weights\n  \
+         help: `jitopt {file}` prints its graph\n"
+    )
+}
+
 pub(crate) fn run(args: &ExtractArgs, world: &mut World<'_>) -> i32 {
     let log = match read(&args.log, world) {
         Ok(log) => log,
@@ -15,8 +26,9 @@ pub(crate) fn run(args: &ExtractArgs, world: &mut World<'_>) -> i32 {
             return exit::USAGE;
         }
     };
-    if let Some(notice) = archives::notice(&args.log.display().to_string(), &log) {
-        world.say(&notice);
+    let name = args.log.display().to_string();
+    if let Some(found) = archives::description(&name, &log) {
+        world.say(&found.map_or_else(|error| error.message, |what| in_place_of_log(&name, &what)));
         return exit::PARSE;
     }
     let found = extract(&log);

@@ -7,7 +7,7 @@ use clap::builder::PossibleValuesParser;
 use jitopt_core::codegen::devices::DEVICES;
 use jitopt_core::codegen::devices::Device;
 use jitopt_core::interpreter::Release;
-use jitopt_engine::{Error, Measurement, Question, Tuned, TuningOptions, judging, panics};
+use jitopt_engine::{Error, Measurement, Question, SizesOf, Tuned, TuningOptions, judging, panics};
 use std::path::PathBuf;
 
 /// `jitopt tune`
@@ -26,7 +26,7 @@ pub(crate) struct TuneArgs {
     pub(crate) plan: Option<PathBuf>,
     /// Sizes of a parameter; may be repeated
     #[arg(long, value_name = "%X=SIZES")]
-    pub(crate) shape: Vec<String>,
+    pub(crate) shape: Vec<SizesOf>,
     /// Compile and time the best plans by the model on this processor, and keep the fastest one.
     /// Each is compared with the interpreter first
     #[arg(long)]

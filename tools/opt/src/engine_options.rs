@@ -9,6 +9,11 @@ use jitopt_engine::{BackendOptions, Checks, GateOptions, JudgeOptions, RunOption
 use std::fmt;
 use std::str::FromStr;
 
+/// The option of a field: `--bind-dir` of `bind_dir`.
+pub(crate) fn option_of_field(field: &'static str) -> String {
+    format!("--{}", field.replace('_', "-"))
+}
+
 /// A release, or one for each of two graphs: `2.15`, `1.8,2.15`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Releases {

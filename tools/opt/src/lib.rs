@@ -44,7 +44,7 @@ pub use cmd_test::ToolCommands;
 use arguments::{Cli, Command};
 use clap::{CommandFactory, FromArgMatches};
 pub use jitopt_engine::archives::Choice;
-use jitopt_engine::{Workspace, panics, stack};
+use jitopt_engine::{Workspace, panics, spell_settings, stack};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -113,6 +113,7 @@ pub fn with_room(work: impl FnOnce() -> i32 + Send) -> std::io::Result<i32> {
 
 /// Runs one command line, `argv[0]` being the name of the tool; returns the exit code.
 pub fn run(argv: &[String], world: &mut World<'_>) -> i32 {
+    spell_settings(engine_options::option_of_field);
     // Subcommands catch panics where they can report more context; this guard catches all others.
     let code = panics::guard(|| dispatch(argv, world)).unwrap_or_else(|message| {
         world.say(&format!("error: a bug in jitopt: {message}"));

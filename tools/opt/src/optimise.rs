@@ -365,7 +365,7 @@ fn broken(plan: &Plan, name: &str, text: &[u8], message: &str) -> Outcome {
     outcome.fail(exit::BUG, &format!("error: {name}: a bug in jitopt: {message}"));
     let flags =
         if plan.pipeline_text.is_empty() { String::new() } else { format!("--passes='{}'", plan.pipeline_text) };
-    if let Some(path) = panics::write_reproducer(&plan.folder, &flags, text) {
+    if let Some(path) = reproducers::of_panic(&plan.folder, &flags, text) {
         outcome.say(&format!("  a reproducer is in `{}`; please report it", path.display()));
     }
     outcome

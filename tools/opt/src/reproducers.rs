@@ -73,7 +73,7 @@ fn rules(args: &JudgeArgs) -> String {
         flags.give("seed", args.seed);
     }
     if let Some(how) = &args.fill_unknown {
-        flags.0 += &format!(" --fill-unknown={}", quoted(how));
+        flags.0 += &format!(" --fill-unknown={}", quoted(&how.to_string()));
     }
     flags.each("rtol", args.rtol.as_slice());
     flags.each("atol", args.atol.as_slice());
@@ -184,7 +184,7 @@ impl Reproducer<'_> {
     /// The lit file; contents are in a directory of this name beside it.
     fn text(&self, folder: Option<&str>, cwd: &Path) -> String {
         let mut flags = Flags::default();
-        let parts = self.judge.callee.iter().filter_map(|text| text.split_once('='));
+        let parts = self.judge.callee.iter().map(|callee| (callee.name(), callee.file()));
         parts.for_each(|(name, file)| flags.give("callee", format!("{name}={}", absolute(Path::new(file), cwd))));
         self.profile.iter().for_each(|file| flags.give("profile", absolute(file, cwd)));
         // lit interprets `%` as the start of a substitution.
@@ -279,6 +279,18 @@ fn absolute(file: &Path, cwd: &Path) -> String {
     std::path::absolute(&path).unwrap_or(path).display().to_string()
 }
 
+/// Writes the input with a RUN line that reproduces the bug; returns the path.
+pub(crate) fn of_panic(dir: &Path, flags: &str, input: &[u8]) -> Option<PathBuf> {
+    let flags = if flags.is_empty() { String::new() } else { format!(" {flags}") };
+    let mut text =
+        format!("# jitopt {} broke on this file.\n# RUN: jitopt %s{flags}\n", env!("CARGO_PKG_VERSION")).into_bytes();
+    text.extend(input);
+    let fold = |hash: u64, b: &u8| (hash ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3);
+    let name = format!("jitopt-repro-{:016x}.ir", text.iter().fold(0xcbf2_9ce4_8422_2325, fold));
+    let path = dir.join(name);
+    std::fs::write(&path, text).ok().map(|()| path)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -301,5 +313,14 @@ mod tests {
         assert_eq!(quoted("%x=1,3"), "'%x=1,3'");
         assert_eq!(quoted("it's"), r"'it'\''s'");
         assert_eq!(quoted(""), "''");
+    }
+
+    #[test]
+    fn a_reproducer_is_a_lit_file() {
+        let dir = std::env::temp_dir();
+        let path = of_panic(&dir, "--passes=dce", b"graph():\n  return ()\n").expect("a writable folder");
+        let text = std::fs::read_to_string(&path).expect("it was just written");
+        assert!(text.contains("# RUN: jitopt %s --passes=dce\ngraph():\n"), "{text}");
+        std::fs::remove_file(path).expect("it is ours");
     }
 }

@@ -12,8 +12,9 @@ use jitopt_core::ops::rows::is_bounded;
 use jitopt_core::tensor::{layout, storage};
 use std::rc::Rc;
 
-/// Bytes of tensors that a hook may have at once, beyond what its state needs.
-const MOST_BYTES: u64 = 64 << 20;
+/// Bytes of tensors that a hook may have at once, beyond what its state needs. With what reading
+/// takes otherwise they are below 64 MiB.
+const MOST_BYTES: u64 = 60 << 20;
 /// Bytes for each byte of the state: packing copies a weight, and may do so twice.
 const BYTES_FOR_STATE: u64 = 4;
 /// Numbers that a hook may read and write, beyond some for each of the state.
@@ -27,7 +28,7 @@ const WORK_OF_ELEMENT: u64 = 4;
 const WORK_OF_CONTAINER: u64 = 128;
 /// Bytes of lists and texts that a hook may make, those that are gone included: their memory is not
 /// counted where it is freed.
-const MOST_MADE: u64 = 64 << 20;
+const MOST_MADE: u64 = 60 << 20;
 /// Bytes of an element that a kernel may need while it computes in doubles.
 const WIDEST: u64 = 8;
 
