@@ -218,8 +218,8 @@ impl<'g> Bindable<'g> {
         self.open.is_empty() && self.known.values().all(|known| known.why == Why::Param)
     }
 
-    /// Reads the text after `=` of an option, or a file: the content of a value, of the elements of a
-    /// list, or of the attributes of an object.
+    /// Reads the text after `=` of an option, or a file: the content of a value, of the elements of
+    /// a list, or of the attributes of an object.
     fn read(
         &self,
         option: &str,
