@@ -4,12 +4,12 @@ use crate::Workspace;
 use crate::bindings::Bindable;
 use crate::error::{Error, refuse};
 use crate::named_values::{self, Named};
-use crate::options::RunOptions;
+use crate::options::{AtHand, RunOptions};
 use crate::program::Program;
 use crate::settings::{ARGS, BIND, INPUTS, REPLAY, SEED, SHAPE};
 use crate::specializing::near_name;
 use crate::verdicts::summary;
-use jitopt_core::interpreter::description::{self, Described, Description, Source, TensorNote, fitted};
+use jitopt_core::interpreter::description::{self, Described, Description, Input, Source, TensorNote, fitted};
 use jitopt_core::interpreter::files::{Tensors, read_any};
 use jitopt_core::interpreter::literal_values;
 use jitopt_core::interpreter::{Environment, IValue};
@@ -40,6 +40,9 @@ pub(crate) struct Given {
 impl Given {
     /// Reads the files that flags name; without flags, the files beside the graph.
     pub(crate) fn read(args: &RunOptions, program: &Program, workspace: &Workspace<'_>) -> Result<Given, Error> {
+        if let Some(at_hand) = &args.values.at_hand {
+            return Ok(Given::of(at_hand));
+        }
         let (graph, method) = (program.path.as_path(), program.choice.method.as_deref());
         let mut given = Given::default();
         let beside = |suffix: &str| beside(graph, suffix, workspace).filter(|_| args.values.seed.is_none());
@@ -68,6 +71,32 @@ impl Given {
             given.tensors_in = Some(path.display().to_string());
         }
         Ok(given)
+    }
+
+    /// Inputs that are in no file.
+    fn of(at_hand: &AtHand) -> Given {
+        let key = |i: usize| format!("in{i}");
+        let note = |(i, (tensor, requires_grad)): (usize, &(Tensor, bool))| TensorNote {
+            key: Some(key(i)),
+            dtype: tensor.dtype(),
+            shape: tensor.shape().into(),
+            strides: None,
+            device: None,
+            requires_grad: Some(*requires_grad),
+            storage: None,
+            values: None,
+            quantizer: None,
+        };
+        let notes = at_hand.inputs.iter().enumerate().map(note);
+        let inputs = notes.map(|note| Input { name: None, value: Described::Tensor(Box::new(note)) }).collect();
+        let tensors = at_hand.inputs.iter().enumerate().map(|(i, (tensor, _))| (key(i), tensor.clone())).collect();
+        Given {
+            description: Description { inputs, ..Description::default() },
+            described_in: Some("the inputs at hand".to_owned()),
+            tensors,
+            tensors_in: Some("the inputs at hand".to_owned()),
+            ..Given::default()
+        }
     }
 
     /// Whether a tensor belongs to another method that the description describes.

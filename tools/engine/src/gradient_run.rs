@@ -493,20 +493,27 @@ impl Run<'_> {
         put_leaves(given.description.outputs.as_ref(), whole.clone(), "out", &mut results);
         let beside = beside(self.path, ".grad_outputs.safetensors", workspace);
         let beside = beside.filter(|_| self.args.values.seed.is_none());
+        if let Some(at_hand) = &self.args.values.at_hand {
+            return self.assigned("the gradients at hand", at_hand.gradients.clone(), &results, workspace);
+        }
         match self.args.values.grad_outputs.clone().or(beside) {
             Some(ones) if ones.as_os_str() == "ones" => Ok(self.ones(&results)),
-            Some(file) => self.read_gradients(&file, &results, workspace),
+            Some(file) => {
+                let tensors = read_tensors(&file, workspace)?;
+                self.assigned(&file.display().to_string(), tensors, &results, workspace)
+            }
             None => self.implicit(&results, workspace),
         }
     }
 
-    fn read_gradients(
+    /// The gradient of each result by its key, from a file.
+    fn assigned(
         &self,
-        path: &Path,
+        file: &str,
+        mut tensors: Tensors,
         results: &[Leaf<'_>],
         workspace: &mut Workspace<'_>,
     ) -> Result<Vec<IValue>, Error> {
-        let (mut tensors, file) = (read_tensors(path, workspace)?, path.display());
         if let ([only], Some(tensor)) = (results, tensors.remove("")) {
             tensors.insert(only.key.clone(), tensor);
         }

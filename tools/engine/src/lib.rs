@@ -76,7 +76,7 @@ pub use measuring::{Bench, Measured};
 pub use minimizing::{Reduced, Reduction};
 pub use move_classes::MoveClass;
 pub use operator_times::OperatorTimes;
-pub use options::{BackendOptions, Checks, GateOptions, JudgeOptions, RunOptions, Semantics, Values};
+pub use options::{AtHand, BackendOptions, Checks, GateOptions, JudgeOptions, RunOptions, Semantics, Values};
 pub use page::Page;
 pub use paired_gradients::Gradients;
 pub use prediction::{Predicted, Question};

@@ -4,8 +4,10 @@
 use crate::given_texts::{CalleeOf, ContentOf, Expected, FileOf, Filling, SizesOf};
 use jitopt_core::codegen::kernel_plan::PlanFile;
 use jitopt_core::interpreter::Release;
+use jitopt_core::interpreter::files::Tensors;
 use jitopt_core::interpreter::generator::Style;
 use jitopt_core::runtime::Engine;
+use jitopt_core::tensor::Tensor;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -22,9 +24,20 @@ pub struct RunOptions {
     pub semantics: Semantics,
 }
 
+/// Tensors that a program has at hand, in place of files.
+#[derive(Clone, Debug, Default)]
+pub struct AtHand {
+    /// The inputs in the order of the parameters, and whether each requires a gradient.
+    pub inputs: Vec<(Tensor, bool)>,
+    /// Gradients of outputs by the keys of these: `out`, or `out.0` of several.
+    pub gradients: Tensors,
+}
+
 /// The values of a run: those that files give, and how the others are generated.
 #[derive(Clone, Debug, Default)]
 pub struct Values {
+    /// Inputs, and gradients of outputs, that are in no file.
+    pub at_hand: Option<AtHand>,
     /// Input tensors: a safetensors, .npz or .npy file.
     pub inputs: Option<PathBuf>,
     /// JSON description of the inputs.

@@ -69,6 +69,23 @@ impl<'o> Run<'o> {
     /// The text is not a valid graph, a file cannot be read, or options do not fit the graph.
     pub fn read(options: &'o RunOptions, program: &Program, workspace: &mut Workspace<'_>) -> Result<Run<'o>, Error> {
         let graph = program.graph_to_run(options.semantics.torch, workspace)?;
+        Run::of(options, program, graph, workspace)
+    }
+
+    /// A graph that is in no file; options have its values.
+    ///
+    /// # Errors
+    /// Options do not fit the graph, or a file that they name cannot be read.
+    pub fn of_graph(options: &'o RunOptions, graph: Graph, workspace: &mut Workspace<'_>) -> Result<Run<'o>, Error> {
+        Run::of(options, &Program::of_text(""), graph, workspace)
+    }
+
+    fn of(
+        options: &'o RunOptions,
+        program: &Program,
+        graph: Graph,
+        workspace: &mut Workspace<'_>,
+    ) -> Result<Run<'o>, Error> {
         let given = Given::read(options, program, workspace)?.bound_for(&graph);
         let recorded = || program.samples(options.semantics.torch);
         let given = given.or_recorded(options, &graph, recorded, workspace)?;

@@ -56,6 +56,7 @@ impl RunArgs {
         RunOptions {
             graph: self.files.first().cloned(),
             values: Values {
+                at_hand: None,
                 inputs: values.inputs.clone(),
                 args: values.args.clone(),
                 grad_outputs: values.grad_outputs.clone(),

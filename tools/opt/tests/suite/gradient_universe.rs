@@ -30,11 +30,13 @@ use jitopt_core::text::{ParseOptions, parse};
 use jitopt_core::types::TypeKind;
 use jitopt_core::types::era::Era;
 use jitopt_core::types::release::Release;
-use jitopt_judge::differentials::{Differentials, PREPARATION};
-use jitopt_judge::tracing::{has_control_flow, trace};
+use jitopt_engine::{AtHand, Error, Run, RunOptions, Semantics, Values, Workspace, judging};
+use jitopt_judge::differentials::PREPARATION;
 use jitopt_passes::REGISTRY;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::ops::Range;
+use std::path::Path;
 
 /// Number of draws checked per overload.
 const FEW: usize = 6;
@@ -283,6 +285,7 @@ fn element(dice: &mut Dice, part: &str) -> Option<Tensor> {
 struct Trial {
     text: String,
     graph: Graph,
+    release: Release,
     inputs: Vec<Tensor>,
     /// Which of them have a gradient.
     varying: Vec<bool>,
@@ -352,7 +355,7 @@ impl Trial {
         let found = ops::resolve(era, schema.kind, &types);
         let row = |schema| any_gradient_row(Release::of(era), schema).map(std::ptr::from_ref);
         let is_it = found.schema().is_some_and(|found| row(found) == row(schema));
-        let trial = is_it.then_some(Trial { text, graph, inputs, varying, idle })?;
+        let trial = is_it.then_some(Trial { text, graph, release: Release::of(era), inputs, varying, idle })?;
         // Lists that come out are taken apart.
         match trial.run(&Environment::default(), &trial.inputs)?.first()? {
             IValue::List(list) if !list.borrow().is_empty() => Trial::new(era, schema, operands, list.borrow().len()),
@@ -441,7 +444,7 @@ fn check(trial: &Trial, dice: &mut Dice, env: &Environment) -> Option<Result<(),
         return None;
     }
     Some(FORMULAS.iter().try_for_each(|formulas| {
-        let found = gradient(trial, env, (&results, &weights, &direction), formulas)?;
+        let found = gradient(trial, (&results, &weights, &direction), formulas)?;
         let near = (found - change).abs() <= 4.0 * NEAR * (1.0 + change.abs());
         let wrong = || format!("{formulas}: the gradient says {found}, the results changed by {change}");
         if near { Ok(()) } else { Err(wrong()) }
@@ -454,50 +457,39 @@ const FORMULAS: [&str; 2] = ["differentiate", "differentiate{eager}"];
 /// The directional derivative of the results according to the gradient.
 fn gradient(
     trial: &Trial,
-    env: &Environment,
     (results, weights, direction): (&[IValue], &[Vec<f64>], &[Vec<f64>]),
     formulas: &str,
 ) -> Result<f64, String> {
-    let mut graph = trial.graph.clone();
-    passed(&mut graph, PREPARATION)?;
-    let inputs: Vec<IValue> = trial.inputs.iter().cloned().map(IValue::Tensor).collect();
-    let mut places = None;
-    if has_control_flow(&graph) {
-        let traced = trace(&graph, env, &inputs).map_err(|stop| format!("traced: {stop}"))?;
-        places = Some(traced.places);
-        graph = traced.graph;
-        passed(&mut graph, PREPARATION)?;
+    let given = results.iter().zip(weights).enumerate().filter_map(|(i, (result, weights))| {
+        let tensor = result.tensor().filter(|tensor| tensor.dtype() == DType::Double && !trial.idle.contains(&i))?;
+        let key = if results.len() == 1 { "out".to_owned() } else { format!("out.{i}") };
+        Some((key, Tensor::of(weights, DType::Double, tensor.shape(), Precision::Typed)))
+    });
+    let inputs = trial.inputs.iter().cloned().zip(trial.varying.iter().copied()).collect();
+    let at_hand = Some(AtHand { inputs, gradients: given.collect() });
+    let options = RunOptions {
+        values: Values { at_hand, ..Values::default() },
+        semantics: Semantics { torch: Some(trial.release), ..Semantics::default() },
+        ..RunOptions::default()
+    };
+    let env = BTreeMap::new();
+    let mut workspace = Workspace::new(Path::new(""), &env, |_| {});
+    let mut run = || {
+        let pipeline = judging::pipeline(formulas, &mut workspace)?;
+        Run::of_graph(&options, trial.graph.clone(), &mut workspace)?.gradients(Some(pipeline), &mut workspace)
+    };
+    let ran = run().map_err(|error: Error| error.to_string())?;
+    if let Err(stop) = &ran.whole {
+        return Err(stop.to_string());
     }
-    passed(&mut graph, formulas)?;
-    // A graph may have no node left: an operand that already has the broadcast shape is returned.
-    let is_empty = graph.nodes(graph.root()).next().is_none();
-    let both = if is_empty { Some(Differentials::of_nothing(graph)) } else { Differentials::of(&graph) };
-    let both = both.ok_or("it is not differentiated as a whole")?;
-    let counts = |i: &usize| places.as_ref().is_none_or(|places: &Vec<usize>| places.contains(i));
-    let given: Vec<IValue> = results
-        .iter()
-        .zip(weights)
-        .enumerate()
-        .filter(|(i, _)| counts(i))
-        .map(|(i, (result, weights))| match result.tensor() {
-            Some(tensor) if tensor.dtype() == DType::Double && !trial.idle.contains(&i) => {
-                Tensor::of(weights, DType::Double, tensor.shape(), Precision::Typed).into()
-            }
-            _ => IValue::Undefined,
-        })
-        .collect();
-    let mut run = |graph: &Graph, inputs| Machine::new(graph, env).run(inputs);
-    let forward = both.forward(&mut run, inputs).map_err(|stop| format!("forward: {stop}"))?;
-    let gradients =
-        both.backward(&mut run, both.operands(forward, &given)).map_err(|stop| format!("backward: {stop}"))?;
+    let found: BTreeMap<String, IValue> = ran.gradients(&mut workspace).into_iter().collect();
     let mut sum = 0.0;
     for (i, (x, direction)) in trial.inputs.iter().zip(direction).enumerate() {
-        if let Some(gradient) = gradients[i].tensor().filter(|_| trial.varying[i]) {
-            if gradient.shape() != x.shape() {
-                return Err(format!("the gradient of {:?} is {:?}", x.shape(), gradient.shape()));
-            }
-            sum += dot(gradient, direction);
+        let Some(gradient) = found.get(&format!("in{i}")).and_then(IValue::tensor) else { continue };
+        if gradient.shape() != x.shape() {
+            return Err(format!("the gradient of {:?} is {:?}", x.shape(), gradient.shape()));
         }
+        sum += dot(gradient, direction);
     }
     Ok(sum)
 }
@@ -523,7 +515,7 @@ fn with_gradient(trial: &Trial, dice: &mut Dice, env: &Environment) -> Option<Tr
     }
     let text = format!("the gradient of {}", trial.text);
     let idle = trial.idle.start.min(results.len())..results.len();
-    (names.len() == reals.len()).then_some(Trial { text, graph, inputs, varying, idle })
+    (names.len() == reals.len()).then_some(Trial { text, graph, release: trial.release, inputs, varying, idle })
 }
 
 /// The result of an overload.
