@@ -5,6 +5,9 @@
 //! `…` stands for any number of lines; a last command may print less than all. The fences of one
 //! document share a temporary folder. `BLESS=1` writes what the commands print into the documents,
 //! but for fences with `…`.
+//!
+//! A fence of the language `sh` holds commands that build, need the network or another machine.
+//! They are not run, but each names a program, a task, a test target and options that exist.
 
 #![cfg(unix)]
 #![allow(clippy::print_stderr, reason = "a test runner talks to its user")]
@@ -17,9 +20,11 @@ use std::{env, fs, io};
 /// Stands for any number of lines of output.
 const ELLIPSIS: &str = "…";
 
-/// Languages of fences that are not run. `sh` is for commands that need the network or a whole
-/// build.
-const SHOWN: [&str; 9] = ["text", "ir", "c", "rust", "python", "json", "sh", "diff", "toml"];
+/// Languages of fences that hold no commands.
+const SHOWN: [&str; 8] = ["text", "ir", "c", "rust", "python", "json", "diff", "toml"];
+
+/// Programs that are not ours, as the commands of `sh` fences begin.
+const OTHERS: [&str; 6] = ["export", "git", "pip", "sbatch", "seq", "JITOPT_PTX_GROUPS=1000"];
 
 fn main() -> ExitCode {
     let documents = documents().expect("the documents can be read");
@@ -139,9 +144,11 @@ fn check_in(text: &str, name: &str, folder: &Path) -> Result<String, String> {
     let mut edits = Vec::new();
     for fence in fences(text) {
         if SHOWN.contains(&fence.language) {
-            let stray =
-                fence.lines.iter().find(|line| fence.language == "sh" && line.trim_start().starts_with("jitopt "));
-            stray.map_or(Ok(()), |line| Err(format!("{name}: `{line}` belongs in a fence `console`, which is run")))?;
+            continue;
+        }
+        if fence.language == "sh" {
+            let lines = fence.lines.iter().filter(|line| !line.starts_with('#'));
+            lines.map(|line| exists(line)).collect::<Result<(), String>>().map_err(|why| format!("{name}: {why}"))?;
             continue;
         }
         if fence.language != "console" {
@@ -154,6 +161,67 @@ fn check_in(text: &str, name: &str, folder: &Path) -> Result<String, String> {
         lines.splice(start..start + length, written);
     }
     Ok(lines.join("\n") + "\n")
+}
+
+/// Whether what a line of `sh` names exists.
+fn exists(line: &str) -> Result<(), String> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    match words.as_slice() {
+        ["jitopt", ..] => Err(format!("`{line}` belongs in a fence `console`, which is run")),
+        ["cargo", "xtask", task, ..] => {
+            let tasks =
+                fs::read_to_string(root().join("tools/xtask/src/main.rs")).map_err(|error| error.to_string())?;
+            let is_task = tasks.contains(&format!("\ncargo xtask {task} "));
+            if is_task { Ok(()) } else { Err(format!("`{line}`: there is no such task")) }
+        }
+        ["cargo", "test", rest @ ..] => tests_exist(rest),
+        ["cargo", "run", rest @ ..] if rest.contains(&"jitopt-mutation") => {
+            let options = "tools/mutation/src/main.rs";
+            let known = fs::read_to_string(root().join(options)).map_err(|error| error.to_string())?;
+            options_exist(rest.rsplit(|word| *word == "--").next().unwrap_or_default(), &known)
+        }
+        ["cargo", "run", rest @ ..] => ours_exist(rest.splitn(2, |word| *word == "--").nth(1).unwrap_or_default()),
+        [first, rest @ ..] if OTHERS.contains(first) => {
+            let is_ours = |word: &&str| word.trim_start_matches(|c: char| !c.is_alphanumeric()).ends_with("jitopt");
+            rest.iter().position(|word| is_ours(&word)).map_or(Ok(()), |at| ours_exist(&rest[at + 1..]))
+        }
+        _ => Err(format!("`{line}`: the program is not known")),
+    }
+}
+
+/// Whether the packages and test targets of `cargo test` exist.
+fn tests_exist(words: &[&str]) -> Result<(), String> {
+    for pair in words.windows(2) {
+        let path = match pair {
+            ["--test", target] => format!("tools/opt/tests/{target}/main.rs"),
+            ["-p", "jitopt-core"] => "src/lib.rs".to_owned(),
+            ["-p", package] => format!("tools/{}/Cargo.toml", package.trim_start_matches("jitopt-")),
+            _ => continue,
+        };
+        if !root().join(&path).is_file() {
+            return Err(format!("`{}`: there is no {path}", words.join(" ")));
+        }
+    }
+    Ok(())
+}
+
+/// Whether `jitopt` has this subcommand and these options.
+fn ours_exist(words: &[&str]) -> Result<(), String> {
+    let subcommand = words.first().filter(|word| word.chars().all(char::is_alphanumeric)).unwrap_or(&"");
+    let mut help = Command::new(env!("CARGO_BIN_EXE_jitopt"));
+    help.args([subcommand, "--help"].iter().filter(|word| !word.is_empty()));
+    let help = help.output().map_err(|error| error.to_string())?;
+    if !help.status.success() {
+        return Err(format!("there is no `jitopt {subcommand}`"));
+    }
+    options_exist(words, &String::from_utf8_lossy(&help.stdout))
+}
+
+/// Whether each option is among the known ones.
+fn options_exist(words: &[&str], known: &str) -> Result<(), String> {
+    let options = words.iter().filter_map(|word| word.strip_prefix("--")).map(|word| word.split('=').next());
+    let missing = options.flatten().find(|option| !known.contains(&format!("--{option}")));
+    missing.map_or(Ok(()), |option| Err(format!("there is no option `--{option}`")))
 }
 
 /// The lines of a transcript as its commands print them; an error where they differ and nothing is
