@@ -35,6 +35,7 @@
 mod agreement_test;
 mod attention_calls;
 pub mod backend;
+mod buffer_numbers;
 pub mod caches;
 mod convolution_calls;
 mod counters;

@@ -27,6 +27,7 @@ pub mod fake_quantization;
 pub mod gamma;
 pub mod grid_sampling;
 pub mod indexing;
+pub mod integer_arithmetic;
 pub mod joining;
 pub mod linear_algebra;
 pub mod losses;
@@ -44,6 +45,7 @@ pub mod quantization;
 pub mod quantized_functions;
 pub mod quantized_layers;
 pub mod quantized_recurrent;
+pub mod quantized_values;
 pub mod rearranging;
 pub mod recurrent;
 pub mod reductions;
@@ -60,6 +62,7 @@ pub mod strings;
 pub mod structure;
 pub mod transformer_layers;
 pub mod unfolding;
+pub mod value_order;
 pub mod views;
 pub mod vision;
 pub mod weighted_sums;
@@ -73,6 +76,7 @@ pub(crate) const OF_VALUES: &[&[Row]] =
 /// Kernels that compute with tensors.
 pub(crate) const OF_TENSORS: &[&[Row]] = &[
     pointwise::ROWS,
+    clamping::ROWS,
     weighted_sums::ROWS,
     activations::ROWS,
     comparisons::ROWS,

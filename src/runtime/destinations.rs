@@ -1,6 +1,6 @@
 //! Memory that kernels write to.
 
-use super::executing::{element, set_element};
+use super::buffer_numbers::{element, set_element};
 use crate::codegen::arithmetic::Number;
 use crate::tensor::buffer::{Buffer, Typed, Wide, with_elements};
 use crate::tensor::spare_memory::SpareMemory;

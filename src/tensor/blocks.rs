@@ -120,14 +120,60 @@ fn load_run<W: Wide, T: Narrow>(block: &mut [W], elements: &[T], from: isize, st
     }
 }
 
+impl Tensor {
+    /// All elements in logical order.
+    pub fn read<W: Wide>(&self) -> Vec<W> {
+        let mut elements = vec![W::default(); self.numel()];
+        Reader::new(self).fill(&self.storage().read(), &mut elements);
+        elements
+    }
+
+    /// Writes all elements in logical order.
+    pub fn write<W: Wide>(&self, elements: &[W]) {
+        write_blocks(self, elements);
+    }
+
+    /// A contiguous copy.
+    pub fn copied(&self) -> Tensor {
+        let buffer = {
+            let source = self.storage().read();
+            let n = self.numel();
+            let mut copy = Buffer::zeros(source.dtype(), n);
+            match self.is_contiguous() {
+                // The offset of a tensor without elements may be past the end.
+                _ if n == 0 => {}
+                true => copy_row(&source, self.offset(), &mut copy),
+                false => gather(&source, self, &mut copy),
+            }
+            copy
+        };
+        Tensor::new(buffer, self.dtype(), self.shape()).on(self.device())
+    }
+}
+
+fn copy_row(source: &Buffer, offset: usize, copy: &mut Buffer) {
+    macro_rules! rows {
+        ($($name:ident)*) => {
+            match (source, copy) {
+                $((Buffer::$name(from), Buffer::$name(to)) => {
+                    let n = to.len();
+                    to.copy_from_slice(&from[offset..offset + n]);
+                },)*
+                _ => unreachable!("both were made with one element type"),
+            }
+        };
+    }
+    rows!(Bool Byte Char Short Int Long Half BFloat16 Float Double ComplexFloat ComplexDouble);
+}
+
 /// Writes numbers over all elements of a tensor, in logical order.
-pub(super) fn write_blocks<W: Wide>(tensor: &Tensor, elements: &[W]) {
+fn write_blocks<W: Wide>(tensor: &Tensor, elements: &[W]) {
     let mut storage = tensor.storage().write();
     Reader::new(tensor).spill(&mut storage, elements);
 }
 
 /// Copies the elements of a tensor into a contiguous buffer of the same type.
-pub(super) fn gather(source: &Buffer, tensor: &Tensor, copy: &mut Buffer) {
+fn gather(source: &Buffer, tensor: &Tensor, copy: &mut Buffer) {
     macro_rules! rows {
         ($($name:ident)*) => {
             match (source, copy) {

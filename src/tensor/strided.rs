@@ -4,7 +4,6 @@
 //! clones share, and each of them looks there when its sizes are read, so that no owner has to be
 //! found.
 
-use super::blocks::{Reader, write_blocks};
 use super::buffer::{Buffer, C128, Narrow, Precision, Typed, Wide, with_elements};
 use super::dtype::{DType, Kind};
 use super::layout::{self, Dims, Result, refuse};
@@ -519,13 +518,6 @@ impl Tensor {
 
     // ---- elements
 
-    /// All elements in logical order.
-    pub fn read<W: Wide>(&self) -> Vec<W> {
-        let mut elements = vec![W::default(); self.numel()];
-        Reader::new(self).fill(&self.storage().read(), &mut elements);
-        elements
-    }
-
     /// The first element.
     pub fn item(&self) -> Scalar {
         let buffer = self.storage().read();
@@ -535,11 +527,6 @@ impl Tensor {
             Some(Kind::Float) => Scalar::Float(first(&buffer, self.offset())),
             Some(Kind::Complex) => Scalar::Complex(first(&buffer, self.offset())),
         }
-    }
-
-    /// Writes all elements in logical order.
-    pub fn write<W: Wide>(&self, elements: &[W]) {
-        write_blocks(self, elements);
     }
 
     /// Writes one number to every element.
@@ -574,25 +561,6 @@ impl Tensor {
         let copy = memory.on(self.device()).as_strided(self.shape(), self.strides(), 0)?;
         copy.copy_from(self)?;
         Ok(copy)
-    }
-
-    /// A contiguous copy.
-    pub fn copied(&self) -> Tensor {
-        let buffer = {
-            let source = self.storage().read();
-            let n = self.numel();
-            let mut copy = Buffer::zeros(source.dtype(), n);
-            match self.is_contiguous() {
-                // The offset of a tensor without elements may be past the end.
-                _ if n == 0 => {}
-                true => copy_row(&source, self.offset(), &mut copy),
-                false => super::blocks::gather(&source, self, &mut copy),
-            }
-            copy
-        };
-        let mut copy = Tensor::new(buffer, self.dtype(), self.shape());
-        copy.device = self.device();
-        copy
     }
 
     /// The tensor itself if it is contiguous, else a contiguous copy.
@@ -638,21 +606,6 @@ fn store_all<W: Wide, T: Narrow>(elements: &[W], slots: &mut [T]) {
 
 fn first<W: Wide>(buffer: &Buffer, offset: usize) -> W {
     with_elements!(buffer, elements => W::load(elements[offset]))
-}
-
-fn copy_row(source: &Buffer, offset: usize, copy: &mut Buffer) {
-    macro_rules! rows {
-        ($($name:ident)*) => {
-            match (source, copy) {
-                $((Buffer::$name(from), Buffer::$name(to)) => {
-                    let n = to.len();
-                    to.copy_from_slice(&from[offset..offset + n]);
-                },)*
-                _ => unreachable!("both were made with one element type"),
-            }
-        };
-    }
-    rows!(Bool Byte Char Short Int Long Half BFloat16 Float Double ComplexFloat ComplexDouble);
 }
 
 #[cfg(test)]

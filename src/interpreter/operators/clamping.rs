@@ -3,12 +3,16 @@
 use super::operands::{Operand, both, common};
 use super::picking::check_fits;
 use super::pointwise::{larger, ordered, self_of, smaller};
-use crate::interpreter::call::{Answer, Call, one};
+use crate::interpreter::call::{Answer, Call, Row, one};
 use crate::interpreter::environment::Release;
 use crate::interpreter::ivalue::IValue;
 use crate::interpreter::stop::Stop;
 use crate::tensor::blocks::{Types, map1};
 use crate::tensor::{DType, Kind, Precision, Scalar, Tensor};
+
+/// The rows.
+pub(crate) const ROWS: &[Row] =
+    &[("aten::clamp", clamp), ("aten::clip", clamp), ("aten::clamp_min", clamp), ("aten::clamp_max", clamp)];
 
 /// A bound of `clamp`.
 fn bound(call: &Call<'_>, name: &str) -> Result<Option<Operand>, Stop> {
@@ -20,7 +24,7 @@ fn bound(call: &Call<'_>, name: &str) -> Result<Option<Operand>, Stop> {
 
 /// Applies the lower bound, then the upper, which wins if they cross. NaN elements stay; NaN as a
 /// bound wins since 1.12.
-pub(super) fn clamp(call: &Call<'_>) -> Answer {
+fn clamp(call: &Call<'_>) -> Answer {
     ordered(call, "clamp is not supported for complex types")?;
     let mut x = Operand::Tensor(self_of(call)?);
     let (mut low, mut high) = (bound(call, "min")?, bound(call, "max")?);

@@ -1,7 +1,7 @@
 //! Lists and dicts, with Python's semantics.
 
-use super::scalars::{equal, order};
 use super::structure::wrapped;
+use super::value_order::{equal, order};
 use crate::interpreter::call::{Answer, Call, Outs, Row, one};
 use crate::interpreter::environment::Release;
 use crate::interpreter::ivalue::{Dict, IValue, Key, List};

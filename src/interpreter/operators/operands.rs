@@ -157,3 +157,11 @@ pub(super) fn alpha(call: &Call<'_>) -> Result<Option<Scalar>, Stop> {
     check_alpha(alpha, common)?;
     Ok(Some(if common.is_float() { as_element(alpha, common, call.precision()) } else { alpha }))
 }
+
+/// An operand that is a string.
+pub(super) fn text<'a>(call: &Call<'a>, i: usize) -> Result<&'a str, Stop> {
+    match call.arg(i)? {
+        IValue::Str(text) => Ok(text),
+        other => Err(Stop::unsupported(format!("`{}` of a {}", call.kind(), other.kind_name()))),
+    }
+}

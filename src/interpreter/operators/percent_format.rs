@@ -1,6 +1,6 @@
 //! `'%d of %s' % (a, b)`, with the few specifiers that TorchScript has.
 
-use super::strings::text;
+use super::operands::text;
 use crate::interpreter::call::{Answer, Call, one};
 use crate::interpreter::environment::Release;
 use crate::interpreter::ivalue::IValue;

@@ -1,6 +1,5 @@
 //! Elementwise arithmetic and functions.
 
-use super::clamping::clamp;
 use super::elements::{check, floats};
 use super::operands::{Operand, alpha, arithmetic, as_element, both, common, factor, operand, scaling};
 use super::picking::check_fits;
@@ -104,10 +103,6 @@ pub(crate) const ROWS: &[Row] = &[
     ("aten::fmin", |call| arithmetic(call, i64::min, f64::min, |a, _| a)),
     ("aten::gcd", |call| of_integers(call, "gcd_cpu", gcd)),
     ("aten::lcm", |call| of_integers(call, "lcm_cpu", lcm)),
-    ("aten::clamp", clamp),
-    ("aten::clip", clamp),
-    ("aten::clamp_min", clamp),
-    ("aten::clamp_max", clamp),
     ("aten::complex", |call| {
         let (re, im) = (call.tensor("real")?, call.tensor("imag")?);
         if re.dtype() == DType::Half && im.dtype() == DType::Half {
@@ -575,14 +570,9 @@ fn pow(call: &Call<'_>) -> Answer {
         (Operand::Tensor(a), Operand::Number(n)) => powers(Some(*n), a.dtype()),
         _ => f64::powf,
     };
-    arithmetic(
-        call,
-        super::scalars::int_power,
-        power,
-        |a, b| {
-            if b == C128::default() { C128::from(1.0) } else { a.powc(b) }
-        },
-    )
+    arithmetic(call, super::integer_arithmetic::int_power, power, |a, b| {
+        if b == C128::default() { C128::from(1.0) } else { a.powc(b) }
+    })
 }
 
 /// The power of a tensor with the number 0.5 or -0.5 as exponent is the square root or its
@@ -828,7 +818,7 @@ fn shift(call: &Call<'_>, left: bool) -> Answer {
     arithmetic(
         call,
         move |a, b| match (0..bits).contains(&b) {
-            true => super::scalars::shifted(a, b, left),
+            true => super::integer_arithmetic::shifted(a, b, left),
             false if left || a >= 0 => 0,
             false => -1,
         },

@@ -6,10 +6,11 @@
 use super::elements::{check, placed};
 use super::memory_order::laid;
 use super::quantized_functions::{plus, times};
+use super::quantized_values::{chosen_for, dequantized, like_first, of_tensor};
 use crate::interpreter::call::{Answer, Call, Kernel, Outs, Row, one, several};
 use crate::interpreter::ivalue::IValue;
 use crate::interpreter::stop::Stop;
-use crate::tensor::quantizer::{chosen, clamped};
+use crate::tensor::quantizer::clamped;
 use crate::tensor::{DType, Precision, Quantizer, Tensor, layout};
 use std::rc::Rc;
 
@@ -240,27 +241,6 @@ fn numbers(call: &Call<'_>) -> Result<Vec<IValue>, Stop> {
     with_each(call, &|tensor| Ok(dequantized(tensor)))
 }
 
-/// Dequantises a tensor.
-pub(super) fn dequantized(tensor: &Tensor) -> Tensor {
-    let Some(quantizer) = tensor.quantizer() else { return tensor.clone() };
-    let numbers = quantizer.dequantize(&tensor.integers().read::<i64>(), tensor.shape());
-    let made = Tensor::of(&numbers, DType::Float, tensor.shape(), Precision::Typed);
-    placed(made, tensor).laid(layout::kept_strides(tensor.shape(), tensor.strides()))
-}
-
-/// A quantised tensor of integers in logical order.
-pub(super) fn of_integers(integers: &[i64], dtype: DType, shape: &[i64], quantizer: Quantizer) -> Tensor {
-    Tensor::of(integers, dtype.memory(), shape, Precision::Typed).quantized(dtype, quantizer)
-}
-
-/// Scale and zero point of a tensor that is quantised per tensor.
-pub(super) fn of_tensor(tensor: &Tensor) -> Result<(f64, i64), Stop> {
-    tensor
-        .quantizer()
-        .and_then(|quantizer| quantizer.of_tensor())
-        .ok_or_else(|| Stop::raised("Expected quantizer->qscheme() == kPerTensorAffine to be true, but got false."))
-}
-
 // ---- construction
 
 fn checked_dtype(call: &Call<'_>) -> Result<DType, Stop> {
@@ -340,17 +320,6 @@ fn quantize_dynamically(call: &Call<'_>) -> Answer {
     };
     let (scale, zero) = chosen_for(&x, range)?;
     one(quantized_by(&x, Quantizer::Tensor { scale, zero }, dtype)?)
-}
-
-/// Scale and zero point for the elements of a tensor.
-pub(super) fn chosen_for(x: &Tensor, range: (i64, i64)) -> Result<(f64, i64), Stop> {
-    let numbers = x.read::<f64>();
-    check(!numbers.is_empty(), || {
-        "min(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.".to_owned()
-    })?;
-    let low = numbers.iter().copied().fold(f64::INFINITY, f64::min);
-    let high = numbers.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    Ok(chosen(low as f32, high as f32, range))
 }
 
 fn dequantize(call: &Call<'_>) -> Answer {
@@ -599,16 +568,6 @@ fn wanted(call: &Call<'_>, otherwise: &Tensor) -> Result<Quantizer, Stop> {
         scale: scale.map_or(Ok(of_operand.0), |name| call.float(name))?,
         zero: zero.map_or(Ok(of_operand.1), |name| call.int(name))?,
     })
-}
-
-/// A result with integers in the memory order of the first operand.
-pub(super) fn like_first(first: &Tensor, integers: &[i64], shape: &[i64], to: Quantizer) -> Tensor {
-    let made = Tensor::of(integers, first.dtype().memory(), shape, Precision::Typed);
-    let made = match shape == first.shape() {
-        true => made.laid(layout::kept_strides(shape, first.strides())),
-        false => made,
-    };
-    made.quantized(first.dtype(), to)
 }
 
 /// Two operands of one quantised type, broadcast to a common shape.

@@ -5,8 +5,8 @@
 //! where that is exact. Norms compute their statistics from the integers.
 
 use super::elements::check;
-use super::quantization::{dequantized, like_first, of_integers, of_tensor};
 use super::quantized_layers::{object, quantized_operand};
+use super::quantized_values::{dequantized, like_first, of_integers, of_tensor};
 use crate::interpreter::call::{Answer, Call, Row, one};
 use crate::interpreter::ivalue::IValue;
 use crate::interpreter::stop::Stop;

@@ -6,7 +6,7 @@
 //! sum multiplied by one number, and rounded to nearest even.
 
 use super::elements::check;
-use super::quantization::{chosen_for, of_integers, of_tensor};
+use super::quantized_values::{chosen_for, of_integers, of_tensor};
 use crate::interpreter::call::{Answer, Call, Row, one};
 use crate::interpreter::ivalue::{IValue, Object};
 use crate::interpreter::stop::Stop;

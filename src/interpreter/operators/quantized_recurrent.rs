@@ -5,7 +5,7 @@
 //! does; gates are floats.
 
 use super::elements::check;
-use super::quantization::dequantized;
+use super::quantized_values::dequantized;
 use super::quantized_layers::{Packed, dynamic_product, object};
 use crate::interpreter::call::{Answer, Call, Row, one, several};
 use crate::interpreter::ivalue::IValue;

@@ -3,6 +3,8 @@
 //! Integers have 64 bits and wrap. The overload determines the type of the result: `aten::floor` of
 //! a float is an int, `aten::pow` of two ints is a float unless the overload declares otherwise.
 
+use super::integer_arithmetic::{int_power, shifted};
+use super::value_order::{equal, order};
 use crate::interpreter::call::{Answer, Call, Row, one};
 use crate::interpreter::environment::Release;
 use crate::interpreter::ivalue::IValue;
@@ -295,34 +297,6 @@ fn pow(call: &Call<'_>) -> Answer {
     }
 }
 
-/// Integer powers wrap; a negative exponent gives 0 except for the bases 1 and -1.
-pub(crate) fn int_power(base: i64, exponent: i64) -> i64 {
-    match (base, exponent) {
-        (_, 0..) => power(base, exponent as u64),
-        (1, _) => 1,
-        (-1, _) => {
-            if exponent % 2 == 0 {
-                1
-            } else {
-                -1
-            }
-        }
-        _ => 0,
-    }
-}
-
-fn power(mut base: i64, mut exponent: u64) -> i64 {
-    let mut result = 1i64;
-    while exponent > 0 {
-        if exponent & 1 == 1 {
-            result = result.wrapping_mul(base);
-        }
-        base = base.wrapping_mul(base);
-        exponent >>= 1;
-    }
-    result
-}
-
 fn complex(call: &Call<'_>) -> Answer {
     let re = converted(call)?;
     match call.args.get(1).and_then(IValue::scalar) {
@@ -346,50 +320,8 @@ fn gcd(a: i64, b: i64) -> i64 {
     a as i64
 }
 
-/// Equality of any two values; containers are compared element by element.
-pub(crate) fn equal(a: &IValue, b: &IValue) -> bool {
-    match (a, b) {
-        (IValue::Str(a), IValue::Str(b)) => a == b,
-        (IValue::Device(a), IValue::Device(b)) => a.placed() == b.placed(),
-        (IValue::None, IValue::None) => true,
-        (IValue::Enum(a), IValue::Enum(b)) => (a.class, &a.name) == (b.class, &b.name),
-        (IValue::List(a), IValue::List(b)) => {
-            let (a, b) = (a.borrow(), b.borrow());
-            a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| equal(a, b))
-        }
-        (IValue::Tuple(a), IValue::Tuple(b)) => a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| equal(a, b)),
-        (IValue::Tensor(a), IValue::Tensor(b)) => a.shape() == b.shape() && a.read::<C128>() == b.read::<C128>(),
-        _ => match (a.scalar(), b.scalar()) {
-            (Some(Scalar::Complex(_)), Some(_)) | (Some(_), Some(Scalar::Complex(_))) => {
-                a.scalar().map(|s| s.wide::<C128>()) == b.scalar().map(|s| s.wide::<C128>())
-            }
-            (Some(Scalar::Float(_)), Some(_)) | (Some(_), Some(Scalar::Float(_))) => {
-                a.scalar().map(Scalar::real) == b.scalar().map(Scalar::real)
-            }
-            (Some(a), Some(b)) => a.int() == b.int(),
-            _ => false,
-        },
-    }
-}
-
 fn compared(call: &Call<'_>, wanted: fn(bool, bool) -> bool) -> Answer {
     one(wanted(equal(call.arg(0)?, call.arg(1)?), true))
-}
-
-/// The order of two numbers or strings; `None` if one is NaN.
-pub(crate) fn order(a: &IValue, b: &IValue) -> Option<std::cmp::Ordering> {
-    match (a, b) {
-        (IValue::Str(a), IValue::Str(b)) => Some(a.cmp(b)),
-        (IValue::Tuple(a), IValue::Tuple(b)) => {
-            let first =
-                a.iter().zip(b.iter()).map(|(a, b)| order(a, b)).find(|o| *o != Some(std::cmp::Ordering::Equal));
-            first.unwrap_or(Some(a.len().cmp(&b.len())))
-        }
-        _ => match (a.scalar()?, b.scalar()?) {
-            (a, b) if a.kind().max(b.kind()) <= Kind::Int => Some(a.int().cmp(&b.int())),
-            (a, b) => a.real().partial_cmp(&b.real()),
-        },
-    }
 }
 
 fn ordered(call: &Call<'_>, wanted: fn(std::cmp::Ordering) -> bool) -> Answer {
@@ -401,16 +333,6 @@ fn bits(call: &Call<'_>, f: fn(i64, i64) -> i64) -> Answer {
     match (a, b) {
         (Scalar::Bool(_), Scalar::Bool(_)) => back(call, Scalar::Bool(f(a.int(), b.int()) != 0)),
         _ => back(call, Scalar::Int(f(a.int(), b.int()))),
-    }
-}
-
-/// Shifts by 64 and more give 0 bits, and so do negative shifts.
-pub(crate) fn shifted(a: i64, by: i64, left: bool) -> i64 {
-    match (by, left) {
-        (0..64, true) => a.wrapping_shl(by as u32),
-        (0..64, false) => a >> by,
-        (_, true) => 0,
-        (_, false) => a >> 63,
     }
 }
 

@@ -1,5 +1,6 @@
 //! Strings, with Python's semantics.
 
+use super::operands::text;
 use super::{percent_format, structure::wrapped};
 use crate::interpreter::call::{Answer, Call, Row, one};
 use crate::interpreter::ivalue::IValue;
@@ -42,14 +43,6 @@ pub(crate) const ROWS: &[Row] = &[
     ("aten::oct", |call| radix(call, "0o", |n| format!("{n:o}"))),
     ("aten::bin", |call| radix(call, "0b", |n| format!("{n:b}"))),
 ];
-
-/// An operand that is a string.
-pub(crate) fn text<'a>(call: &Call<'a>, i: usize) -> Result<&'a str, Stop> {
-    match call.arg(i)? {
-        IValue::Str(text) => Ok(text),
-        other => Err(Stop::unsupported(format!("`{}` of a {}", call.kind(), other.kind_name()))),
-    }
-}
 
 /// The character at an index; PyTorch counts bytes.
 pub(crate) fn character(text: &str, index: i64) -> Answer {

@@ -18,15 +18,10 @@ const KNOWN: &[(&str, &[&str])] = &[
     ("src/codegen", &["arithmetic", "expression"]),
     // Plans name values of kernels, and the constants of a target are in the file of plans.
     ("src/codegen", &["c_spelling", "kernel", "kernel_plan", "loop_structure", "monoid"]),
-    ("src/runtime", &["destinations", "executing"]),
-    ("src/interpreter/operators", &["clamping", "containers", "pointwise", "scalars"]),
-    ("src/interpreter/operators", &["percent_format", "strings"]),
-    ("src/interpreter/operators", &["quantization", "quantized_functions", "quantized_layers"]),
     // A row of an operator holds facts of all kinds; the table of each kind is made of the rows.
     ("src/ops", &["formulas", "fusion_rules", "guard_rules", "recipes", "rows", "shape_rules"]),
     // A pipeline holds passes, whose functions take a context, which holds options of a pipeline.
     ("src/pass", &["context", "info", "pipeline"]),
-    ("src/tensor", &["blocks", "strided"]),
 ];
 
 /// The circles that are not among the known ones.
