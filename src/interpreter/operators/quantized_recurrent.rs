@@ -5,8 +5,8 @@
 //! does; gates are floats.
 
 use super::elements::check;
-use super::quantized_values::dequantized;
 use super::quantized_layers::{Packed, dynamic_product, object};
+use super::quantized_values::dequantized;
 use crate::interpreter::call::{Answer, Call, Row, one, several};
 use crate::interpreter::ivalue::IValue;
 use crate::interpreter::stop::Stop;

@@ -130,6 +130,6 @@ mod tests {
     #[test]
     fn other_lines_are_refused_with_their_number() {
         let error = Merged::of(&[("a".to_owned(), "\n{}".to_owned())]).expect_err("no result");
-        assert!(error.message.starts_with("a, line 2: no result"), "{error}");
+        assert!(error.message.starts_with("a, line 2: expected the JSON"), "{error}");
     }
 }

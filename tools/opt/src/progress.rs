@@ -38,7 +38,7 @@ impl Progress {
     }
 }
 
-/// Does work, and meanwhile shows how many samples have run. The line ends where it began, so that
+/// Does work, and meanwhile shows how many runs of samples are done. The line ends where it began, so that
 /// a message that comes in between replaces it.
 pub(crate) fn during<T>(world: &mut World<'_>, work: impl FnOnce(&mut World<'_>) -> T) -> T {
     if !Progress::new(world).shown {
@@ -50,7 +50,11 @@ pub(crate) fn during<T>(world: &mut World<'_>, work: impl FnOnce(&mut World<'_>)
             let start = samples_run();
             // The channel is closed when the work ends, by a panic as well.
             while waits.recv_timeout(PAUSE) == Err(RecvTimeoutError::Timeout) {
-                let _ = write!(std::io::stderr(), "\x1b[K{} samples run\r", samples_run() - start);
+                let line = match samples_run() - start {
+                    0 => "inputs are generated".to_owned(),
+                    runs => format!("{runs} runs"),
+                };
+                let _ = write!(std::io::stderr(), "\x1b[K{line}\r");
             }
             let _ = write!(std::io::stderr(), "\x1b[K");
         });

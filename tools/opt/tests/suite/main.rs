@@ -48,5 +48,6 @@ mod releases;
 mod round_trip;
 mod shape_coverage;
 mod shape_universe;
+mod terminal;
 mod transform_cache;
 mod verify_corpus;
