@@ -38,8 +38,8 @@ impl Progress {
     }
 }
 
-/// Does work, and meanwhile shows how many runs of samples are done. The line ends where it began, so that
-/// a message that comes in between replaces it.
+/// Does work, and meanwhile shows how many runs of samples are done. The line ends where it began,
+/// so that a message that comes in between replaces it.
 pub(crate) fn during<T>(world: &mut World<'_>, work: impl FnOnce(&mut World<'_>) -> T) -> T {
     if !Progress::new(world).shown {
         return work(world);
