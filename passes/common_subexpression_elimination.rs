@@ -132,7 +132,7 @@ fn template_writes(graph: &Graph) -> bool {
 }
 
 /// Whether a bailout forwards a value that can be written to.
-fn is_handed_on(graph: &Graph, value: Value) -> bool {
+fn is_forwarded(graph: &Graph, value: Value) -> bool {
     graph.ty(value).is_mutable() && graph.users(value).any(|user| graph.kind(user) == prim::BAILOUT)
 }
 
@@ -184,7 +184,7 @@ impl Walk {
         if kind == prim::PROFILE || kind == prim::PROFILE_IVALUE || graph.subgraph(node).is_some() {
             return false;
         }
-        if self.template_writes && graph.outputs(node).any(|value| is_handed_on(graph, value)) {
+        if self.template_writes && graph.outputs(node).any(|value| is_forwarded(graph, value)) {
             return false;
         }
         let operator = ops::operator(graph.era, kind);
@@ -232,8 +232,8 @@ impl Walk {
     /// for every container is inferred from that. It merges less, never more. 1.0.1 merges such
     /// lists.
     fn may_show(&self, graph: &Graph, value: Value) -> bool {
-        let asks = (Release(1, 1)..Release(1, 5)).contains(&graph.release());
-        let closed = asks && graph.ty(value).is_mutable() && is_closed(graph, value);
+        let is_old = (Release(1, 1)..Release(1, 5)).contains(&graph.release());
+        let closed = is_old && graph.ty(value).is_mutable() && is_closed(graph, value);
         closed || self.stand_ins.returned.contains(&value) || self.db.may_alias_graph_output(value)
     }
 

@@ -304,7 +304,7 @@ impl Folder {
         let operands: Option<Vec<IValue>> =
             (0..graph.num_inputs(node)).map(|i| self.known(graph, graph.input(node, i))).collect();
         let Some(operands) = operands.filter(|_| self.may_evaluate(graph, node)) else { return };
-        if asks_for_much(graph, node, &operands) || !self.spend(&operands) {
+        if may_be_large(graph, node, &operands) || !self.spend(&operands) {
             return;
         }
         let run = || machine::run_node(graph, node, &operands, &self.env);
@@ -443,7 +443,7 @@ fn is_exact(literal: &Attribute, ty: Type) -> bool {
 }
 
 /// Whether a list or a string may be repeated many times.
-fn asks_for_much(graph: &Graph, node: Node, operands: &[IValue]) -> bool {
+fn may_be_large(graph: &Graph, node: Node, operands: &[IValue]) -> bool {
     // These hold their operands, of any size.
     if matches!(graph.kind(node), prim::LIST_CONSTRUCT | prim::TUPLE_CONSTRUCT | prim::DICT_CONSTRUCT) {
         return false;

@@ -108,9 +108,9 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     let groups: Vec<Node> = graph.all_nodes().filter(|&node| is_group(graph, node)).collect();
     let is_one = graph.first(graph.root()).is_some_and(|node| graph.next(node).is_none() && groups.contains(&node));
     // A pass that makes groups has decided what is differentiated, even where it made none.
-    let is_told = cx.flag("groups-only")? || cx.has_run("create-autodiff-subgraphs");
+    let is_decided = cx.flag("groups-only")? || cx.has_run("create-autodiff-subgraphs");
     let is_whole = cx.flag("whole")?;
-    let takes_all = if groups.is_empty() { is_whole || !is_told } else { is_whole && !is_one };
+    let takes_all = if groups.is_empty() { is_whole || !is_decided } else { is_whole && !is_one };
     if let Some(first) = graph.first(graph.root()).filter(|_| groups.is_empty() && !takes_all) {
         cx.missed(graph, "graphs-differentiated", first, || "there are no differentiable subgraphs".to_owned());
     }

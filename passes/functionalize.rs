@@ -336,9 +336,9 @@ impl Search<'_> {
                 | AliasRule::Nothing
                 | AliasRule::BatchNorm { .. }
         );
-        let hands_on = graph.outputs(node).any(|output| self.db.may_contain_alias(output, self.base));
+        let passes_on = graph.outputs(node).any(|output| self.db.may_contain_alias(output, self.base));
         match is_plain
-            && !hands_on
+            && !passes_on
             && !schema.is_some_and(puts)
             && graph.num_blocks(node) == 0
             && graph.subgraph(node).is_none()

@@ -390,7 +390,7 @@ impl Fuser {
         for node in nodes {
             let is_wanted = self.plan.as_ref().is_none_or(|plan| plan.group(graph, node).is_some());
             let refusal = match self.fusible(graph, node) {
-                Ok(Some(_)) if missing_formulas::may_hand_on(graph, node) => Refusal::HandsOn(node),
+                Ok(Some(_)) if missing_formulas::may_return_operand(graph, node) => Refusal::HandsOn(node),
                 Ok(Some(row)) => {
                     if is_wanted && !row.fills {
                         let group =

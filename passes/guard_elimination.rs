@@ -124,9 +124,9 @@ fn coalesce(graph: &mut Graph, cx: &mut PassContext<'_>) {
 
 /// Replaces one guard by another, with the stronger of their types: readers rely on either.
 fn merge(graph: &mut Graph, guard: Node, kept: Value) {
-    let said = graph.ty(graph.output(guard, 0));
-    if said.is_subtype_of(graph.ty(kept)) {
-        graph.set_type(kept, said);
+    let tested = graph.ty(graph.output(guard, 0));
+    if tested.is_subtype_of(graph.ty(kept)) {
+        graph.set_type(kept, tested);
     }
     replace(graph, guard, kept);
 }

@@ -85,14 +85,14 @@ fn guarded_type(graph: &Graph, node: Node) -> Option<Type> {
         _ => graph.ty(graph.outputs(node).next()?),
     };
     let seen_none = matches!(graph.attribute(node, attr::SEEN_NONE), Some(Attribute::Int(n)) if *n != 0);
-    let ty = told(graph.era, written.as_tensor()?);
+    let ty = expressible(graph.era, written.as_tensor()?);
     let nothing = graph.era == Era::V1_3 && ty == Type::tensor();
     (!nothing && !seen_none).then_some(ty)
 }
 
 /// The part of a type that the text of an era can express.
-fn told(era: Era, seen: &TensorType) -> Type {
-    let told = match era {
+fn expressible(era: Era, seen: &TensorType) -> Type {
+    let expressible = match era {
         Era::V1_3 => TensorType {
             dtype: seen.dtype,
             sizes: seen.sizes.clone(),
@@ -101,7 +101,7 @@ fn told(era: Era, seen: &TensorType) -> Type {
         },
         Era::V2 => seen.clone(),
     };
-    Type::new(TypeKind::Tensor(told))
+    Type::new(TypeKind::Tensor(expressible))
 }
 
 fn guard(graph: &mut Graph, node: Node, ty: Type) {

@@ -468,7 +468,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_used_once_and_laws_are_said() {
+    fn names_are_used_once_and_laws_are_described() {
         let mut seen = FxHashSet::default();
         for rule in rules() {
             assert!(seen.insert(rule.name), "{} is there twice", rule.name);

@@ -92,13 +92,13 @@ fn sites(graph: &Graph) -> Vec<(Node, usize)> {
 }
 
 fn operands(graph: &Graph, node: Node, sites: &mut Vec<(Node, usize)>) {
-    let asked = around(graph, node).operands;
+    let is_profiled = around(graph, node).operands;
     for (i, value) in graph.inputs(node).enumerate() {
         if graph.era == Era::V1_3 && graph.inputs(node).take(i).any(|other| other == value) {
             continue;
         }
         let made = || graph.definer(value).is_some_and(|maker| around(graph, maker).outputs);
-        if graph.ty(value).is_tensor() && (asked || made()) {
+        if graph.ty(value).is_tensor() && (is_profiled || made()) {
             sites.push((node, i));
         }
     }

@@ -29,7 +29,7 @@
 //! because no node leaves a group. Linear in nodes except for the flow; graphs with very many
 //! candidate values are left alone.
 
-use crate::refine_captures::{Handed, drop_unread, handed, without_gradient};
+use crate::refine_captures::{ParamRole, drop_unread, param_roles, without_gradient};
 use jitopt_core::analysis::AliasDb;
 use jitopt_core::analysis::gradient_roles::Roles;
 use jitopt_core::codegen::expression::expression;
@@ -97,18 +97,18 @@ struct Plan {
     /// forward graph.
     again: Vec<(Value, Value)>,
     /// The params that the backward graph keeps, by the value of the forward graph.
-    handed: FxHashMap<Value, Value>,
+    passed: FxHashMap<Value, Value>,
 }
 
 impl Plan {
     /// Nothing where there is no gain; an error where the network is too large.
     fn of(graph: &Graph, group: Node, roles: &Roles) -> Result<Option<Plan>, String> {
         let (Some(section), Some(backward)) = (graph.subgraph(group), graph.backward(group)) else { return Ok(None) };
-        let captured = |(param, handed): (Value, Handed)| match handed {
-            Handed::Captured(value) if section.ty(value).is_tensor() => Some((value, param)),
+        let captured = |(param, role): (Value, ParamRole)| match role {
+            ParamRole::Captured(value) if section.ty(value).is_tensor() => Some((value, param)),
             _ => None,
         };
-        let params = backward.params(backward.root()).zip(handed(section, roles));
+        let params = backward.params(backward.root()).zip(param_roles(section, roles));
         let read: Vec<(Value, Value)> =
             params.filter_map(captured).filter(|(_, param)| backward.has_uses(*param)).collect();
         let mut network = Network::new(section, roles.real_outputs, read.iter().map(|pair| pair.0).collect());
@@ -118,7 +118,7 @@ impl Plan {
         let (kept, computed) = network.cut();
         let again: Vec<(Value, Value)> =
             read.iter().filter(|(value, _)| computed.contains(value)).map(|&(value, param)| (param, value)).collect();
-        Ok((!again.is_empty()).then(|| Plan { kept, again, handed: read.into_iter().collect() }))
+        Ok((!again.is_empty()).then(|| Plan { kept, again, passed: read.into_iter().collect() }))
     }
 
     /// Captured values that were not passed before become results of the forward graph.
@@ -129,7 +129,7 @@ impl Plan {
             let mut map = ValueMap::default();
             for &node in &nodes {
                 for value in section.inputs(node).filter(|value| self.kept.contains(value)).collect::<Vec<_>>() {
-                    let known = self.handed.get(&value).copied();
+                    let known = self.passed.get(&value).copied();
                     let param = map.get(&value).copied().or(known);
                     let param = param.unwrap_or_else(|| hand_over(&mut section, backward, roles, value));
                     map.insert(value, param);

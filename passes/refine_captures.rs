@@ -63,7 +63,7 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
 
 /// The value that a param of a backward graph represents.
 #[derive(Clone, Copy)]
-pub(crate) enum Handed {
+pub(crate) enum ParamRole {
     /// The gradient of a result of the node, or (none) of a value that is only captured.
     Gradient(Option<Value>),
     /// A value of the forward graph.
@@ -71,26 +71,26 @@ pub(crate) enum Handed {
 }
 
 /// The values that the params of the backward graph represent, in order.
-pub(crate) fn handed(section: &Graph, roles: &Roles) -> Vec<Handed> {
+pub(crate) fn param_roles(section: &Graph, roles: &Roles) -> Vec<ParamRole> {
     let params: Vec<Value> = section.params(section.root()).collect();
     let results: Vec<Value> = section.results(section.root()).collect();
     let gradients = roles.input_vjps.iter();
-    let gradients = gradients.map(|&i| Handed::Gradient((i < roles.real_outputs).then(|| results[i])));
-    let inputs = roles.captured_inputs.iter().map(|&i| Handed::Captured(params[i]));
-    let outputs = roles.captured_outputs.iter().map(|&i| Handed::Captured(results[i]));
+    let gradients = gradients.map(|&i| ParamRole::Gradient((i < roles.real_outputs).then(|| results[i])));
+    let inputs = roles.captured_inputs.iter().map(|&i| ParamRole::Captured(params[i]));
+    let outputs = roles.captured_outputs.iter().map(|&i| ParamRole::Captured(results[i]));
     gradients.chain(inputs).chain(outputs).collect()
 }
 
 fn forward_types(graph: &mut Graph, cx: &mut PassContext<'_>, group: Node, roles: &Roles) {
     let (Some(section), Some(backward)) = (graph.subgraph(group), graph.backward(group)) else { return };
     let mut reported: Vec<(Value, Type)> = Vec::new();
-    for (param, handed) in backward.params(backward.root()).zip(handed(section, roles)) {
+    for (param, role) in backward.params(backward.root()).zip(param_roles(section, roles)) {
         let known = backward.ty(param);
         let is_given = known.as_tensor().is_some_and(|tensor| tensor.undefined == Some(false));
-        let ty = match handed {
-            Handed::Captured(value) => without_gradient(section.ty(value)),
-            Handed::Gradient(Some(result)) if is_given => gradient_type(section.ty(result), true),
-            Handed::Gradient(_) => continue,
+        let ty = match role {
+            ParamRole::Captured(value) => without_gradient(section.ty(value)),
+            ParamRole::Gradient(Some(result)) if is_given => gradient_type(section.ty(result), true),
+            ParamRole::Gradient(_) => continue,
         };
         if ty != known && ty.is_subtype_of(known) {
             reported.push((param, ty));
@@ -120,10 +120,11 @@ pub(crate) fn without_gradient(ty: Type) -> Type {
 /// one that is only passed on.
 fn decide_sizes(graph: &mut Graph, cx: &mut PassContext<'_>, group: Node) {
     let Some(section) = graph.subgraph(group) else { return };
-    let is_handed = |value: Value| section.users(value).all(|user| user == section.return_node(section.root()));
+    let is_only_returned = |value: Value| section.users(value).all(|user| user == section.return_node(section.root()));
     let decided = |node: Node| {
-        let asks = section.kind(node).as_str() == "aten::_size_if_not_equal" && is_handed(section.output(node, 0));
-        let (own, result) = asks.then(|| (section.input(node, 0), section.input(node, 1)))?;
+        let compares_sizes =
+            section.kind(node).as_str() == "aten::_size_if_not_equal" && is_only_returned(section.output(node, 0));
+        let (own, result) = compares_sizes.then(|| (section.input(node, 0), section.input(node, 1)))?;
         let (own, result) = (known_size(section, own)?, known_size(section, result)?);
         Some((node, (own != result).then_some(own)))
     };
@@ -171,12 +172,12 @@ fn copy_constants(graph: &mut Graph, cx: &mut PassContext<'_>, group: Node, role
         let node = section.definer(value).filter(|&node| section.kind(node) == prim::CONSTANT)?;
         (!section.ty(value).is_tensor()).then_some(node)
     };
-    let params = backward.params(backward.root()).zip(handed(section, roles));
+    let params = backward.params(backward.root()).zip(param_roles(section, roles));
     let read = params.filter(|(param, _)| backward.has_uses(*param));
     let found: Vec<(Value, Node)> = read
-        .filter_map(|(param, handed)| match handed {
-            Handed::Captured(value) => Some((param, constant(value)?)),
-            Handed::Gradient(_) => None,
+        .filter_map(|(param, role)| match role {
+            ParamRole::Captured(value) => Some((param, constant(value)?)),
+            ParamRole::Gradient(_) => None,
         })
         .collect();
     if found.is_empty() {

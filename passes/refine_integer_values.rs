@@ -78,7 +78,7 @@ struct Walk {
     /// The facts in the order in which they were added, with the previous value.
     log: Vec<(Value, Option<i64>)>,
     /// The facts that follow from a condition when it is false, and when it is true.
-    told: FxHashMap<Value, [Facts; 2]>,
+    implied: FxHashMap<Value, [Facts; 2]>,
     /// The facts at the end of branches.
     at_end: FxHashMap<Block, Facts>,
     /// Blocks that are never left at their end.
@@ -112,8 +112,8 @@ impl Walk {
             (_, "aten::eq") => self.compare(graph, node, 1),
             (_, "aten::ne") => self.compare(graph, node, 0),
             (_, "aten::__not__") => {
-                if let Some([no, yes]) = self.told.get(&graph.input(node, 0)).cloned() {
-                    self.told.insert(graph.output(node, 0), [yes, no]);
+                if let Some([no, yes]) = self.implied.get(&graph.input(node, 0)).cloned() {
+                    self.implied.insert(graph.output(node, 0), [yes, no]);
                 }
             }
             _ => {}
@@ -147,9 +147,9 @@ impl Walk {
             _ => return,
         };
         if whole(a) && whole(b) && graph.ty(graph.output(node, 0)).is(Simple::Bool) {
-            let mut told = [Facts::new(), Facts::new()];
-            told[when].push(fact);
-            self.told.insert(graph.output(node, 0), told);
+            let mut implied = [Facts::new(), Facts::new()];
+            implied[when].push(fact);
+            self.implied.insert(graph.output(node, 0), implied);
         }
     }
 
@@ -163,15 +163,15 @@ impl Walk {
     }
 
     /// The facts that follow from the condition of an If in one of its blocks.
-    fn told_in(&self, graph: &Graph, node: Node, block: usize) -> Facts {
-        let told = self.told.get(&graph.input(node, 0));
-        told.map_or(Facts::new(), |told| told[1 - block].clone())
+    fn implied_in(&self, graph: &Graph, node: Node, block: usize) -> Facts {
+        let implied = self.implied.get(&graph.input(node, 0));
+        implied.map_or(Facts::new(), |implied| implied[1 - block].clone())
     }
 
     fn enter(&mut self, graph: &Graph, node: Node, i: usize) {
         let before = self.log.len();
         if graph.kind(node) == prim::IF {
-            self.learn(&self.told_in(graph, node, i));
+            self.learn(&self.implied_in(graph, node, i));
         }
         self.steps.push(Step::Leave(node, i, before));
         self.steps.push(Step::Nodes(graph.first(graph.node_block(node, i))));
@@ -203,25 +203,25 @@ impl Walk {
         }
         for (i, output) in graph.outputs(node).enumerate().filter(|(_, output)| graph.ty(*output).is(Simple::Bool)) {
             let results = blocks.map(|block| graph.input(graph.return_node(block), i));
-            let told = match raises {
-                [true, false] => self.told.get(&results[1]).cloned(),
-                [false, true] => self.told.get(&results[0]).cloned(),
-                _ => Some([0, 1].map(|outcome| self.told_by_branches(graph, results, &at_end, outcome))),
+            let implied = match raises {
+                [true, false] => self.implied.get(&results[1]).cloned(),
+                [false, true] => self.implied.get(&results[0]).cloned(),
+                _ => Some([0, 1].map(|outcome| self.implied_by_branches(graph, results, &at_end, outcome))),
             };
-            self.told.extend(told.map(|told| (output, told)));
+            self.implied.extend(implied.map(|implied| (output, implied)));
         }
     }
 
     /// The facts that follow when two branches returned `outcome`: when one of them returns the
     /// opposite constant, the other was taken.
-    fn told_by_branches(&self, graph: &Graph, results: [Value; 2], at_end: &[Facts; 2], outcome: usize) -> Facts {
+    fn implied_by_branches(&self, graph: &Graph, results: [Value; 2], at_end: &[Facts; 2], outcome: usize) -> Facts {
         let never = |value: Value| graph.constant_int(value).is_some_and(|bool| (bool != 0) != (outcome == 1));
         let taken = match results.map(never) {
             [true, false] => 1,
             [false, true] => 0,
             _ => return Facts::new(),
         };
-        let by_result = self.told.get(&results[taken]).map_or(Facts::new(), |told| told[outcome].clone());
+        let by_result = self.implied.get(&results[taken]).map_or(Facts::new(), |implied| implied[outcome].clone());
         newest(at_end[taken].iter().copied().chain(by_result))
     }
 }

@@ -127,7 +127,7 @@ impl Walk {
                 let block = graph.node_block(node, 0);
                 return self.formula(graph, cx, node, &gradients, block).unwrap_or(next);
             }
-            prim::IF => match asks_for_gradients(graph, node) {
+            prim::IF => match tested_gradients(graph, node) {
                 Some(gradients) => {
                     let block = graph.node_block(node, 0);
                     return self.formula(graph, cx, node, &gradients, block).unwrap_or(next);
@@ -299,11 +299,11 @@ fn is_to_no_size(graph: &Graph, node: Node) -> bool {
 
 /// The gradients that the condition of a branch tests, when the branch takes the formula if one of
 /// them is defined, and zeros otherwise.
-fn asks_for_gradients(graph: &Graph, node: Node) -> Option<Vec<Value>> {
-    let asked = graph.definer(graph.input(node, 0))?;
+fn tested_gradients(graph: &Graph, node: Node) -> Option<Vec<Value>> {
+    let test = graph.definer(graph.input(node, 0))?;
     let is_zero = |value: Value| graph.definer(value).is_some_and(|node| graph.kind(node) == prim::AUTOGRAD_ZERO);
     let zeros = graph.num_blocks(node) == 2 && graph.results(graph.node_block(node, 1)).all(is_zero);
-    (graph.kind(asked) == prim::AUTOGRAD_ANY_NON_ZERO && zeros).then(|| graph.inputs(asked).collect())
+    (graph.kind(test) == prim::AUTOGRAD_ANY_NON_ZERO && zeros).then(|| graph.inputs(test).collect())
 }
 
 /// Whether no result may be an operand itself.

@@ -71,8 +71,8 @@ impl Extent {
 
     /// Whether both are the same shape.
     pub(super) fn is(&self, other: &Extent) -> bool {
-        let told = known(self.dims.as_ref()).is_some() && known(self.dims.as_ref()) == known(other.dims.as_ref());
-        told || self.atoms.is_some() && self.atoms == other.atoms
+        let is_known = known(self.dims.as_ref()).is_some() && known(self.dims.as_ref()) == known(other.dims.as_ref());
+        is_known || self.atoms.is_some() && self.atoms == other.atoms
     }
 
     /// Whether there is at least one dimension.

@@ -123,22 +123,22 @@ impl Activity {
         match graph.kind(node) {
             prim::IF => {
                 for block in graph.node_blocks(node) {
-                    self.hand_on(graph.results(block), graph.outputs(node));
+                    self.forward(graph.results(block), graph.outputs(node));
                 }
             }
             prim::LOOP => {
                 let block = graph.node_block(node, 0);
-                self.hand_on(graph.inputs(node).skip(2), graph.params(block).skip(1));
-                self.hand_on(graph.results(block).skip(1), graph.params(block).skip(1));
-                self.hand_on(graph.inputs(node).skip(2), graph.outputs(node));
-                self.hand_on(graph.results(block).skip(1), graph.outputs(node));
+                self.forward(graph.inputs(node).skip(2), graph.params(block).skip(1));
+                self.forward(graph.results(block).skip(1), graph.params(block).skip(1));
+                self.forward(graph.inputs(node).skip(2), graph.outputs(node));
+                self.forward(graph.results(block).skip(1), graph.outputs(node));
             }
             prim::GET_ATTR => self.read_attribute(graph, node),
             _ => self.compute(graph, node),
         }
     }
 
-    fn hand_on(&mut self, from: impl Iterator<Item = Value>, to: impl Iterator<Item = Value>) {
+    fn forward(&mut self, from: impl Iterator<Item = Value>, to: impl Iterator<Item = Value>) {
         for (from, to) in from.zip(to) {
             self.add(to, self.active.contains(from), self.shares.contains(from));
         }

@@ -112,7 +112,7 @@ fn with_params(graph: &Graph, order: &[Value]) -> Graph {
 /// Recomputes `%s = aten::size(%x)` in the backward graph where `%x` is captured too.
 fn ask_sizes_again(forward: &Graph, reverse: &mut Reverse) {
     for value in wanted(forward, reverse) {
-        let Some(node) = forward.definer(value).filter(|&node| asks_size(forward, node)) else { continue };
+        let Some(node) = forward.definer(value).filter(|&node| queries_size(forward, node)) else { continue };
         let of = forward.input(node, 0);
         let Some(&tensor) = reverse.captured.get(&of).filter(|&&param| reverse.graph.has_uses(param)) else { continue };
         let used = forward.users(value).any(|user| user != node);
@@ -127,7 +127,7 @@ fn ask_sizes_again(forward: &Graph, reverse: &mut Reverse) {
     }
 }
 
-fn asks_size(graph: &Graph, node: Node) -> bool {
+fn queries_size(graph: &Graph, node: Node) -> bool {
     graph.kind(node).as_str() == "aten::size" && graph.num_inputs(node) == 1
 }
 
@@ -180,7 +180,7 @@ fn comparisons(forward: &Graph) -> Vec<Node> {
 fn fold_known_sizes(forward: &mut Graph, reverse: &mut Reverse) {
     for node in comparisons(forward) {
         let known = |i| {
-            let size = forward.definer(forward.input(node, i)).filter(|&size| asks_size(forward, size))?;
+            let size = forward.definer(forward.input(node, i)).filter(|&size| queries_size(forward, size))?;
             let tensor = forward.ty(forward.input(size, 0));
             let dims = tensor.as_tensor()?.sizes.as_ref()?.iter();
             dims.map(|dim| if let Dim::Known(n) = dim { Some(*n) } else { None }).collect::<Option<Vec<i64>>>()

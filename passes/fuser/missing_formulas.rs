@@ -27,10 +27,10 @@ pub(super) fn lacks_formula(graph: &Graph, node: Node) -> bool {
     let is_known = !dtypes.contains(&None) && (is_mixed || reduces_halves || dtypes.iter().any(is_no_float));
     let rows = formulas(graph.kind(node));
     // Only integers and bools depend on the factors of scaled sums.
-    let asks = |when: &When| !matches!(when, When::Scales(_));
-    let is_asked = !rows.is_empty() && rows.iter().all(|row| row.when.iter().any(asks));
+    let is_tested = |when: &When| !matches!(when, When::Scales(_));
+    let is_conditional = !rows.is_empty() && rows.iter().all(|row| row.when.iter().any(is_tested));
     let slides = window_rule(graph.kind(node)).is_some();
-    if !is_known && !is_asked && !slides {
+    if !is_known && !is_conditional && !slides {
         return false;
     }
     // Another refusal may not hold in a larger group: a value that an operator passes on unchanged
@@ -59,10 +59,10 @@ pub(super) fn why(graph: &Graph, node: Node) -> String {
 
 /// Whether an operator may only return its operand, as far as types tell: that does not merit a
 /// kernel of its own.
-pub(super) fn may_hand_on(graph: &Graph, node: Node) -> bool {
+pub(super) fn may_return_operand(graph: &Graph, node: Node) -> bool {
     let dtype = |value: Value| graph.ty(value).as_tensor().and_then(|tensor| tensor.dtype);
     let rows = formulas(graph.kind(node));
-    let said = rows.iter().find_map(|row| match row.typing {
+    let named = rows.iter().find_map(|row| match row.typing {
         Typing::Cast(dtype) => Some(dtype),
         Typing::Named(i) => graph.constant_int(graph.input(node, i)).and_then(named_dtype),
         _ => None,
@@ -71,6 +71,6 @@ pub(super) fn may_hand_on(graph: &Graph, node: Node) -> bool {
     let given = operands.next().and_then(dtype);
     // Another operand determines the type of the result.
     let made = operands.next().map_or(graph.output(node, 0), |like| like);
-    let converts = given.is_some_and(|given| said.or(dtype(made)).is_some_and(|made| made != given));
+    let converts = given.is_some_and(|given| named.or(dtype(made)).is_some_and(|made| made != given));
     !rows.is_empty() && rows.iter().all(|row| row.only_converts()) && !converts
 }

@@ -160,7 +160,7 @@ fn holds_anchor(graph: &Graph, node: Node) -> bool {
 /// Moves the guards at the start of a branch on whether gradients are defined before the branch:
 /// they test values from outside.
 fn leave(graph: &mut Graph, cx: &mut PassContext<'_>, block: Block) -> bool {
-    let Some(branch) = graph.owner_node(block).filter(|&owner| asks_for_gradients(graph, owner)) else { return false };
+    let Some(branch) = graph.owner_node(block).filter(|&owner| tests_gradients(graph, owner)) else { return false };
     let mut left = false;
     while let Some(node) = graph.first(block).filter(|&node| is_guard(graph, node)) {
         if cx.rewrite(graph, "guards-hoisted", node, |graph| graph.move_before(node, branch)).is_none() {
@@ -172,7 +172,7 @@ fn leave(graph: &mut Graph, cx: &mut PassContext<'_>, block: Block) -> bool {
 }
 
 /// Whether the branch is one that `lower-gradof` makes of a formula.
-fn asks_for_gradients(graph: &Graph, node: Node) -> bool {
+fn tests_gradients(graph: &Graph, node: Node) -> bool {
     let made_by = |value: Value, kind| graph.definer(value).is_some_and(|definer| graph.kind(definer) == kind);
     graph.kind(node) == prim::IF
         && graph.num_blocks(node) == 2

@@ -176,10 +176,12 @@ impl Walk<'_> {
         let live = self.live.iter().copied();
         let mut seen = FxHashSet::from_iter([tested]);
         order.extend(iterations.chain(live).filter(|&value| seen.insert(value)));
-        let told = self.told(&order, tested);
+        let supplied = self.supplied(&order, tested);
         let repeated = bodies.iter().rev().filter_map(|&owner| self.repeated.get(&graph.node_block(owner, 0)));
-        let missing =
-            repeated.flatten().copied().filter(|&value| !told.contains(&value) && !self.is_told(&told, value));
+        let missing = repeated
+            .flatten()
+            .copied()
+            .filter(|&value| !supplied.contains(&value) && !self.is_supplied(&supplied, value));
         let missing: Vec<Value> = missing.filter(|value| !is_constant(value) && seen.insert(*value)).collect();
         order.extend(missing);
         order
@@ -187,20 +189,20 @@ impl Walk<'_> {
 
     /// The forwarded values, and the values that forwarded guards supply: a guard's output is its
     /// operand.
-    fn told(&self, order: &[Value], tested: Value) -> FxHashSet<Value> {
-        let mut told: FxHashSet<Value> = FxHashSet::default();
+    fn supplied(&self, order: &[Value], tested: Value) -> FxHashSet<Value> {
+        let mut supplied: FxHashSet<Value> = FxHashSet::default();
         for &value in order.iter().chain([&tested]) {
             let mut value = Some(value);
-            while let Some(known) = value.filter(|&known| told.insert(known)) {
+            while let Some(known) = value.filter(|&known| supplied.insert(known)) {
                 value = self.guarded_by(known);
             }
         }
-        told
+        supplied
     }
 
-    fn is_told(&self, told: &FxHashSet<Value>, mut value: Value) -> bool {
+    fn is_supplied(&self, supplied: &FxHashSet<Value>, mut value: Value) -> bool {
         while let Some(tested) = self.guarded_by(value) {
-            if told.contains(&tested) {
+            if supplied.contains(&tested) {
                 return true;
             }
             value = tested;

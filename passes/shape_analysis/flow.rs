@@ -538,9 +538,9 @@ fn wants_no_gradients(graph: &Graph) -> bool {
     let harmless = |node: Node| {
         let kind = graph.kind(node);
         let operator = ops::operator(graph.era, kind);
-        let asks = || operator.schemas.iter().any(|schema| schema.formal("requires_grad").is_some());
+        let takes_flag = || operator.schemas.iter().any(|schema| schema.formal("requires_grad").is_some());
         let calls = matches!(operator.rule.effect, Effect::Call | Effect::Unknown) || kind == prim::GET_ATTR;
-        !calls && !kind.as_str().contains("requires_grad") && !asks() && graph.subgraph(node).is_none()
+        !calls && !kind.as_str().contains("requires_grad") && !takes_flag() && graph.subgraph(node).is_none()
     };
     graph.params(graph.root()).all(|param| plain(graph.ty(param))) && graph.all_nodes().all(harmless)
 }

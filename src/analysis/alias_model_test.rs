@@ -313,7 +313,7 @@ fn check_sharing(graph: &Graph, db: &AliasDb, machine: &Machine) {
 
 proptest! {
     #[test]
-    fn what_is_shared_or_written_was_foretold(seed in any::<u64>()) {
+    fn every_observed_sharing_and_write_is_predicted(seed in any::<u64>()) {
         let graph = program(seed);
         let db = AliasDb::new(&graph);
         for (flag, iterations, shared) in [(true, 3, false), (false, 1, true), (true, 0, true)] {

@@ -192,8 +192,8 @@ impl<'a> Walk<'a> {
             None => hash(&(self.own(node), operands)),
         };
         if let Some(backward) = self.graph.backward(node) {
-            let handed: Vec<u64> = (0..backward.params(backward.root()).len()).map(|i| hash(&("handed", i))).collect();
-            let (bag, results) = Walk::new(backward, self.sight).run(&handed);
+            let params: Vec<u64> = (0..backward.params(backward.root()).len()).map(|i| hash(&("handed", i))).collect();
+            let (bag, results) = Walk::new(backward, self.sight).run(&params);
             number = hash(&(number, bag, results));
         }
         if self.sight.order {

@@ -479,13 +479,13 @@ pub(crate) fn inferred(graph: &Graph, node: Node, value: Value) -> Option<Tensor
 /// Whether `value`, defined by `node`, cannot be of this type: the written types of the operands
 /// contradict it.
 pub fn contradicts(graph: &Graph, node: Node, value: Value, ty: Type) -> bool {
-    let (Some(inferred), Some(said)) = (inferred(graph, node, value), ty.as_tensor()) else { return false };
+    let (Some(inferred), Some(written)) = (inferred(graph, node, value), ty.as_tensor()) else { return false };
     let size = |(a, b): (&Dim, &Dim)| number(*a).is_some() && number(*b).is_some() && a != b;
-    let sizes = match (&inferred.sizes, &said.sizes) {
+    let sizes = match (&inferred.sizes, &written.sizes) {
         (Some(a), Some(b)) => a.len() != b.len() || a.iter().zip(b).any(size),
         _ => false,
     };
-    sizes || inferred.dtype.is_some() && said.dtype.is_some() && inferred.dtype != said.dtype
+    sizes || inferred.dtype.is_some() && written.dtype.is_some() && inferred.dtype != written.dtype
 }
 
 // ---- PyTorch's part

@@ -212,9 +212,10 @@ pub(crate) fn column_reductions(section: &Graph) -> Vec<Value> {
         node != leading && may_be_column_reduction(section, node) && !same_axes((section, node), (section, leading))
     };
     let others = section.nodes(section.root()).filter(is_other).map(|node| section.output(node, 0));
-    let beside = section.nodes(section.root()).filter_map(|node| besides(section, node)).flat_map(|(all, _)| all);
+    let of_same_nodes =
+        section.nodes(section.root()).filter_map(|node| besides(section, node)).flat_map(|(all, _)| all);
     match section.nodes(section.root()).any(|node| excludes_column_reductions(section, node)) {
         true => Vec::new(),
-        false => others.chain(beside).collect(),
+        false => others.chain(of_same_nodes).collect(),
     }
 }

@@ -771,7 +771,7 @@ impl TensorNote {
             put("storage", json!(storage));
             put("offset", json!(offset));
         });
-        self.requires_grad.iter().for_each(|said| put("requires_grad", json!(said)));
+        self.requires_grad.iter().for_each(|required| put("requires_grad", json!(required)));
         match &self.quantizer {
             Some(Quantizer::Tensor { scale, zero }) => {
                 put("scale", json!(scale));
@@ -840,8 +840,8 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told() {
-        for (text, said) in [
+    fn mistakes_are_reported() {
+        for (text, message) in [
             ("{", "JSON"),
             ("3", "expected an object with `inputs`"),
             (r#"[{"kind": "flot", "value": 1}]"#, "did you mean `float`?"),
@@ -853,7 +853,7 @@ mod tests {
             (r#"{"inputs": [], "rtol": "x"}"#, "`rtol`"),
         ] {
             let error = parse(text.as_bytes()).expect_err(text);
-            assert!(error.0.contains(said), "{text}: {error}");
+            assert!(error.0.contains(message), "{text}: {error}");
         }
     }
 

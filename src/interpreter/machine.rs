@@ -599,7 +599,7 @@ impl<'g> Machine<'g> {
         match self.env.callees.get(&name) {
             Some(callee) => self.activate(callee, inputs, Then::Return(node, Carries::Body)),
             None if fallback_of(graph, node).is_some() => {
-                let section = fallback_of(graph, node).expect("it was asked for");
+                let section = fallback_of(graph, node).expect("it was requested");
                 let body = graph.subgraph(section).expect("it is a section");
                 self.activate(body, inputs, Then::Fallback { call: node, section })
             }

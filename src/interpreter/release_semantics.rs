@@ -58,7 +58,7 @@ pub fn ambiguity(graph: &Graph) -> Option<String> {
         let of_tensors = !tensors.is_empty() || graph.outputs(node).any(|value| graph.ty(value).is_tensor());
         let float_number = Some(types.iter().any(|ty| ty.is(Simple::Float)));
         let types = OperandTypes { tensors, float_number };
-        told(kind, &types, releases, graph.release()).filter(|_| of_tensors)
+        ambiguity_note(kind, &types, releases, graph.release()).filter(|_| of_tensors)
     };
     (releases.oldest < releases.newest).then(|| graph.all_nodes().find_map(of_node))?
 }
@@ -69,12 +69,12 @@ fn note(call: &Call<'_>, types: &OperandTypes) {
     if call.env.release.is_some() || releases.oldest == releases.newest || call.env.ambiguity.borrow().is_some() {
         return;
     }
-    if let Some(text) = told(call.kind(), types, releases, call.release()) {
+    if let Some(text) = ambiguity_note(call.kind(), types, releases, call.release()) {
         call.env.ambiguity.replace(Some(text));
     }
 }
 
-fn told(kind: Symbol, types: &OperandTypes, releases: Releases, runs_as: Release) -> Option<String> {
+fn ambiguity_note(kind: Symbol, types: &OperandTypes, releases: Releases, runs_as: Release) -> Option<String> {
     let (oldest, newest) = (releases.oldest, releases.newest);
     let rows: Vec<String> = differences(kind, types, oldest, newest).map(described).collect();
     let rows = (!rows.is_empty()).then(|| rows.join(", "))?;

@@ -59,7 +59,7 @@ pub(crate) struct Resumption {
     /// Constants read after the point.
     constants: Vec<Node>,
     /// Earlier bailouts: pairs of a known value and the value that it determines.
-    told: Vec<(Value, Value)>,
+    determined: Vec<(Value, Value)>,
     /// Values that this iteration requires and that have no source.
     missing: Vec<Value>,
 }
@@ -79,7 +79,7 @@ impl Resumption {
             bailout,
             around: around(template, bailout),
             constants: Vec::new(),
-            told: Vec::new(),
+            determined: Vec::new(),
             missing: Vec::new(),
         };
         let passed: Vec<Node> = place.around.iter().flat_map(|around| in_front(template, around)).collect();
@@ -105,7 +105,7 @@ impl Resumption {
             let backward = bailouts.iter().rev().map(|&(tested, made)| (made, tested));
             for (from, to) in backward.chain(bailouts.iter().copied()) {
                 if known.contains(&from) && known.insert(to) {
-                    self.told.push((from, to));
+                    self.determined.push((from, to));
                 }
             }
         }
@@ -165,7 +165,7 @@ impl Resumption {
                 _ => {}
             }
         }
-        for &(from, to) in &self.told {
+        for &(from, to) in &self.determined {
             values[to.index()] = values[from.index()].clone();
         }
         Ok(values)

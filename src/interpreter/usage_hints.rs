@@ -58,7 +58,7 @@ const MOST_FOLLOWED: usize = 64;
 /// The properties that uses imply, including uses of results that preserve the property.
 pub(crate) fn hint(graph: &Graph, value: Value) -> Hint {
     let mut hint = uses_say(graph, value);
-    let (mut work, mut followed) = (handed_on(graph, value), 0);
+    let (mut work, mut followed) = (implied_by_results(graph, value), 0);
     while let Some((value, rank, dtype)) = work.pop() {
         followed += 1;
         if followed > MOST_FOLLOWED {
@@ -67,7 +67,7 @@ pub(crate) fn hint(graph: &Graph, value: Value) -> Hint {
         let behind = uses_say(graph, value);
         hint.rank = hint.rank.or(behind.rank.filter(|_| rank));
         hint.dtype = hint.dtype.or(behind.dtype.filter(|_| dtype));
-        work.extend(handed_on(graph, value).into_iter().map(|(value, r, d)| (value, rank && r, dtype && d)));
+        work.extend(implied_by_results(graph, value).into_iter().map(|(value, r, d)| (value, rank && r, dtype && d)));
         work.retain(|&(_, rank, dtype)| rank && hint.rank.is_none() || dtype && hint.dtype.is_none());
     }
     hint
@@ -75,7 +75,7 @@ pub(crate) fn hint(graph: &Graph, value: Value) -> Hint {
 
 /// The results of nodes that imply properties of a value, with flags for the rank and for the
 /// elements.
-fn handed_on(graph: &Graph, value: Value) -> Vec<(Value, bool, bool)> {
+fn implied_by_results(graph: &Graph, value: Value) -> Vec<(Value, bool, bool)> {
     let mut results = Vec::new();
     for u in graph.uses(value) {
         let user = graph.user(u);
@@ -135,13 +135,13 @@ fn note(graph: &Graph, node: Node, index: usize, hint: &mut Hint) {
         hint.rank = hint.rank.or(Some(0));
     }
     let hints = facts(kind).map_or(&[][..], |facts| facts.hints);
-    for said in hints.iter().filter(|said| formals.contains(&said.formal)) {
-        let rank = match said.rank {
+    for stated in hints.iter().filter(|stated| formals.contains(&stated.formal)) {
+        let rank = match stated.rank {
             Some(Rank::Listed(list, more)) => length_of(graph, node, list).map(|length| length + more),
             Some(Rank::Is(rank)) => Some(rank),
             None => None,
         };
-        *hint = Hint { rank: hint.rank.or(rank), dtype: hint.dtype.or(said.elements), ..*hint };
+        *hint = Hint { rank: hint.rank.or(rank), dtype: hint.dtype.or(stated.elements), ..*hint };
     }
 }
 

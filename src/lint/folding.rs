@@ -142,7 +142,7 @@ fn may_be_returned(facts: &Facts<'_>, value: Value) -> bool {
             let node = match owner {
                 Some(None) => return true,
                 Some(Some(owner)) => owner,
-                None if hands_on(facts, reader) => reader,
+                None if may_pass_operand_on(facts, reader) => reader,
                 None => continue,
             };
             work.extend(graph.outputs(node).filter(|&output| !matches!(facts.ty(output).kind(), TypeKind::Simple(_))));
@@ -153,7 +153,7 @@ fn may_be_returned(facts: &Facts<'_>, value: Value) -> bool {
 }
 
 /// Whether a result of a node may share memory with an operand, or contain it.
-fn hands_on(facts: &Facts<'_>, node: Node) -> bool {
+fn may_pass_operand_on(facts: &Facts<'_>, node: Node) -> bool {
     let types: Vec<Type> = facts.graph.inputs(node).map(|value| facts.ty(value)).collect();
     let schema = resolve(facts.graph.era, facts.graph.kind(node), &types).schema();
     match facts.operator(node).alias_rule(schema) {

@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn one_more_overload_stands_beside_the_built_in_ones() {
+    fn one_more_overload_is_added_to_the_built_in_ones() {
         let _entered = declared(&["aten::relu.scaled(Tensor self, float scale) -> Tensor"]).enter();
         let relu = operator(Era::V2, Symbol::new("aten::relu"));
         let found = relu.resolve(&[Type::tensor(), Type::simple(Simple::Float)]);

@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn erased_numbers_are_taken_only_when_asked() {
+    fn erased_numbers_are_taken_only_on_request() {
         let (cat, operands) = (operator(V2, Symbol::new("aten::cat")), types("Tensor[] Long(device=cpu)"));
         assert!(cat.resolve(&operands).schema().is_none());
         assert!(cat.resolve_erased(&operands).schema().is_some());

@@ -563,7 +563,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_of_prim_are_told_apart_by_rows_and_not_by_schemas() {
+    fn kinds_of_prim_are_distinguished_by_rows_and_not_by_schemas() {
         for kind in KINDS.lines().filter(|kind| kind.starts_with("prim::")) {
             let op = op(kind);
             let vague = op.schemas.iter().any(|schema| schema.varret || schema.vararg);

@@ -110,7 +110,7 @@ pub struct PassContext<'a> {
     session: &'a mut Session,
     counts: Vec<(&'static str, u64)>,
     /// Candidate rewrites, performed or not.
-    asked: Vec<(&'static str, u64)>,
+    queried: Vec<(&'static str, u64)>,
     /// The graph that the pass runs over; others are sections in it.
     whole: u64,
     /// The last rewrite, which was not shown to the watch yet.
@@ -126,8 +126,8 @@ fn bump(counts: &mut Vec<(&'static str, u64)>, name: &'static str, n: u64) {
 
 impl<'a> PassContext<'a> {
     pub(super) fn new(stage: &'a Stage, session: &'a mut Session, graph: &Graph) -> Self {
-        let (counts, asked, whole) = (Vec::new(), Vec::new(), graph.id().number());
-        PassContext { pass: stage.pass, stage, session, counts, asked, whole, unseen: None }
+        let (counts, queried, whole) = (Vec::new(), Vec::new(), graph.id().number());
+        PassContext { pass: stage.pass, stage, session, counts, queried, whole, unseen: None }
     }
 
     /// Whether the pass runs over a graph of a differentiable subgraph.
@@ -141,7 +141,7 @@ impl<'a> PassContext<'a> {
         for (name, n) in self.counts {
             *self.session.stats.entry(format!("{}.{name}", self.pass.name)).or_default() += n;
         }
-        for (name, _) in self.asked {
+        for (name, _) in self.queried {
             self.session.stats.entry(format!("{}.{name}", self.pass.name)).or_default();
         }
     }
@@ -201,7 +201,7 @@ impl<'a> PassContext<'a> {
         if self.session.gate.is_open() {
             return true;
         }
-        bump(&mut self.asked, rule, 1);
+        bump(&mut self.queried, rule, 1);
         self.session.gate.admits(self.pass.name, rule)
     }
 

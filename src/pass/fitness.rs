@@ -45,11 +45,11 @@ pub(super) fn doubts(
         }
     }
     let kept = report.warnings().filter(|finding| !finding.is_about_name).take(KEPT);
-    let told = kept.map(|finding| match &finding.note {
+    let lines = kept.map(|finding| match &finding.note {
         Some(note) => format!("  {}\n    note: {note}\n", finding.message),
         None => format!("  {}\n", finding.message),
     });
-    Ok(told.collect())
+    Ok(lines.collect())
 }
 
 /// Whether a node has more outputs than any overload of its operator returns. The verifier warns of

@@ -82,8 +82,8 @@ impl Gate {
 }
 
 /// The message for a rule without candidate rewrites, with the nearest rule that had some.
-pub fn never_came_up<'a>(rule: &str, asked: impl IntoIterator<Item = &'a str>) -> String {
-    let near = did_you_mean(rule, asked).map_or(String::new(), |name| format!("; did you mean `{name}`?"));
+pub fn never_came_up<'a>(rule: &str, queried: impl IntoIterator<Item = &'a str>) -> String {
+    let near = did_you_mean(rule, queried).map_or(String::new(), |name| format!("; did you mean `{name}`?"));
     format!("there was no candidate for the rewrite `{rule}`{near}")
 }
 
@@ -112,11 +112,14 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_that_never_came_up_is_told() {
+    fn a_rule_that_never_came_up_is_reported() {
         let mut gate = Gate::default();
         gate.add_counter("dce.node-erased=1").expect("a counter");
         assert_eq!(gate.unused().collect::<Vec<_>>(), ["dce.node-erased"]);
-        let told = never_came_up("dce.node-erased", ["dce.nodes-erased"]);
-        assert_eq!(told, "there was no candidate for the rewrite `dce.node-erased`; did you mean `dce.nodes-erased`?");
+        let message = never_came_up("dce.node-erased", ["dce.nodes-erased"]);
+        assert_eq!(
+            message,
+            "there was no candidate for the rewrite `dce.node-erased`; did you mean `dce.nodes-erased`?"
+        );
     }
 }

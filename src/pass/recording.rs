@@ -140,15 +140,15 @@ impl Recording<'_> {
         let mut source = |node: &Node| {
             let own = places.get(node).copied();
             let from = |scope: bool| places.get(copied.get(&(*node, scope)).unwrap_or(node)).copied();
-            let told = |place: &u32, of: fn(&Graph, Node) -> Option<&[u8]>| {
+            let is_same = |place: &u32, of: fn(&Graph, Node) -> Option<&[u8]>| {
                 of(self.before, self.survey.nodes[*place as usize]) == of(after, *node)
             };
             NodeSource {
                 attributes: own.filter(|&place| {
                     same_attributes(&mut words, (self.before, self.survey.nodes[place as usize]), (after, *node))
                 }),
-                location: from(false).filter(|place| told(place, Graph::location)),
-                scope: from(true).filter(|place| told(place, Graph::scope)),
+                location: from(false).filter(|place| is_same(place, Graph::location)),
+                scope: from(true).filter(|place| is_same(place, Graph::scope)),
             }
         };
         survey.nodes.iter().map(&mut source).collect()

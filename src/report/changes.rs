@@ -109,7 +109,7 @@ pub fn compare(before: &Graph, after: &Graph, types: bool) -> Vec<Change> {
         types,
         pairing: Pairing::new(before, after),
         explained: FxHashSet::default(),
-        told: FxHashSet::default(),
+        explained_after: FxHashSet::default(),
         changes: Vec::new(),
     };
     finder.signature();
@@ -129,7 +129,7 @@ struct Finder<'a> {
     /// Nodes of the first graph without a partner that a change accounts for.
     explained: FxHashSet<Node>,
     /// The same of the second graph.
-    told: FxHashSet<Node>,
+    explained_after: FxHashSet<Node>,
     changes: Vec<Change>,
 }
 
@@ -140,7 +140,7 @@ impl Finder<'_> {
     }
 
     fn new_nodes(&self) -> Vec<Node> {
-        let open = |node: &Node| self.pairing.before(*node).is_none() && !self.told.contains(node);
+        let open = |node: &Node| self.pairing.before(*node).is_none() && !self.explained_after.contains(node);
         self.after.all_nodes().filter(open).collect()
     }
 
@@ -168,7 +168,7 @@ impl Finder<'_> {
             let nodes = taken(self.before, &self.gone(), section);
             if !nodes.is_empty() {
                 self.explained.extend(&nodes);
-                self.told.insert(group);
+                self.explained_after.insert(group);
                 let nodes = nodes.iter().map(|&node| line(self.before, node)).collect();
                 self.changes.push(Change::Fused { nodes, into: line(self.after, group) });
             }
@@ -177,7 +177,7 @@ impl Finder<'_> {
             let Some(section) = self.before.subgraph(group) else { continue };
             let nodes = taken(self.after, &self.new_nodes(), section);
             if !nodes.is_empty() {
-                self.told.extend(&nodes);
+                self.explained_after.extend(&nodes);
                 self.explained.insert(group);
                 let nodes = nodes.iter().map(|&node| line(self.after, node)).collect();
                 self.changes.push(Change::Split { group: line(self.before, group), nodes });
@@ -195,7 +195,7 @@ impl Finder<'_> {
             self.explained.insert(node);
             let before = line(self.before, node);
             if !self.after.is_param(stand_in) && self.pairing.before(definer).is_none() {
-                self.told.insert(definer);
+                self.explained_after.insert(definer);
                 self.changes.push(Change::Replaced { before, after: line(self.after, definer) });
                 continue;
             }
@@ -333,7 +333,7 @@ impl Finder<'_> {
         let (mut gone, mut new) = (self.gone(), self.new_nodes());
         // The contents of a reported node were removed or added with it.
         gone.retain(|&node| self.before.enclosing(node).is_none_or(|owner| !self.explained.contains(&owner)));
-        new.retain(|&node| self.after.enclosing(node).is_none_or(|owner| !self.told.contains(&owner)));
+        new.retain(|&node| self.after.enclosing(node).is_none_or(|owner| !self.explained_after.contains(&owner)));
         let gone: Vec<Change> = outermost(self.before, &gone).into_iter().map(Change::Removed).collect();
         let new: Vec<Change> = outermost(self.after, &new).into_iter().map(Change::Added).collect();
         self.changes.extend(gone.into_iter().chain(new));
@@ -510,8 +510,8 @@ impl Change {
             Change::Split { group, nodes } => [vec![('-', group.clone())], marked('+', nodes)].concat(),
             Change::Moved { node, how } => vec![(' ', node.clone()), (' ', how.clone())],
             Change::Retyped { after, values, .. } => {
-                let told = values.iter().map(|(name, a, b)| (' ', format!("%{name} : {a} -> {b}")));
-                [(' ', after.clone())].into_iter().chain(told).collect()
+                let types = values.iter().map(|(name, a, b)| (' ', format!("%{name} : {a} -> {b}")));
+                [(' ', after.clone())].into_iter().chain(types).collect()
             }
             Change::Within { node, changes } => {
                 let inner = changes.iter().flat_map(|change| {

@@ -52,10 +52,10 @@ pub fn type_origins(graph: &Graph) -> String {
 
 /// A value, with its facts grouped by origin.
 fn tell(text: &mut String, graph: &Graph, value: Value, maker: Option<Node>) {
-    let Some(said) = graph.ty(value).as_tensor() else { return };
-    let is_said = known(said);
+    let Some(written) = graph.ty(value).as_tensor() else { return };
+    let is_written = known(written);
     let profiled = maker.filter(|&node| graph.kind(node) == prim::PROFILE).and_then(|node| profile_of(graph, node));
-    if is_said == [false; 5] && profiled.is_none() {
+    if is_written == [false; 5] && profiled.is_none() {
         return;
     }
     let _ = writeln!(text, "%{} : {}", graph.name(value), graph.ty(value));
@@ -66,13 +66,14 @@ fn tell(text: &mut String, graph: &Graph, value: Value, maker: Option<Node>) {
         [prim::GUARD, prim::BAILOUT, prim::TYPE_CHECK, prim::REQUIRES_GRAD_CHECK, prim::ONEDNN_FUSION_GUARD];
     let is_tested = |node| TESTS.contains(&graph.kind(node));
     if maker.is_some_and(is_tested) {
-        return line(text, "guarded", is_said);
+        return line(text, "guarded", is_written);
     }
-    let follows = maker.and_then(|node| inferred(graph, node, value)).map_or([false; 5], |found| agrees(&found, said));
+    let follows =
+        maker.and_then(|node| inferred(graph, node, value)).map_or([false; 5], |found| agrees(&found, written));
     let from = maker.map_or(String::new(), |node| operands(graph, node));
-    let both = |i: usize| is_said[i] && follows[i];
+    let both = |i: usize| is_written[i] && follows[i];
     line(text, &format!("inferred{from}"), std::array::from_fn(both));
-    line(text, "declared", std::array::from_fn(|i| is_said[i] && !follows[i]));
+    line(text, "declared", std::array::from_fn(|i| is_written[i] && !follows[i]));
 }
 
 fn line(text: &mut String, origin: &str, which: [bool; 5]) {
@@ -102,17 +103,17 @@ fn known(ty: &TensorType) -> [bool; 5] {
 }
 
 /// The inferred facts that equal the written ones; for sizes, all known ones must be equal.
-fn agrees(found: &TensorType, said: &TensorType) -> [bool; 5] {
-    let size = |(found, said): (&Dim, &Dim)| !matches!(said, Dim::Known(_)) || found == said;
-    let sizes = match (&found.sizes, &said.sizes) {
-        (Some(found), Some(said)) => found.len() == said.len() && found.iter().zip(said.iter()).all(size),
+fn agrees(found: &TensorType, written: &TensorType) -> [bool; 5] {
+    let size = |(found, written): (&Dim, &Dim)| !matches!(written, Dim::Known(_)) || found == written;
+    let sizes = match (&found.sizes, &written.sizes) {
+        (Some(found), Some(written)) => found.len() == written.len() && found.iter().zip(written.iter()).all(size),
         _ => false,
     };
     [
-        found.dtype == said.dtype,
+        found.dtype == written.dtype,
         sizes,
-        found.strides == said.strides,
-        found.device == said.device,
-        found.requires_grad == said.requires_grad,
+        found.strides == written.strides,
+        found.device == written.device,
+        found.requires_grad == written.requires_grad,
     ]
 }

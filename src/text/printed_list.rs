@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_printed_lists_are_told_apart() {
+    fn parts_of_printed_lists_are_separated() {
         for (text, expected) in [
             ("annotate(List[Optional[Tensor]], [None,  1  2  2 [ CPULongType{3} ]])", Some("none shown")),
             ("[ 1  2  2 [ CPULongType{3} ]]", Some("shown")),

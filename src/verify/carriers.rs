@@ -68,8 +68,7 @@ fn gradient(sink: &mut Sink<'_, '_>, node: Node, forward: &Graph) {
         sink.error(Spot::Node(node), "it has attributes that describe a backward graph, but no backward graph");
         return;
     };
-    let (mut handed, params, results) =
-        (0, forward.params(forward.root()).len(), forward.results(forward.root()).len());
+    let (mut given, params, results) = (0, forward.params(forward.root()).len(), forward.results(forward.root()).len());
     for (name, of) in ROLES {
         let Some(numbers) = graph.attribute(node, *name).and_then(numbers) else {
             sink.error(
@@ -82,14 +81,14 @@ fn gradient(sink: &mut Sink<'_, '_>, node: Node, forward: &Graph) {
         if let Some(wrong) = numbers.iter().find(|&&i| i < 0 || i as usize >= count) {
             sink.error(Spot::Node(node), format!("`{name}` names {wrong}, of {count} {what} counted from 0"));
         }
-        handed += if *name == attr::DF_OUTPUT_VJPS { 0 } else { numbers.len() };
+        given += if *name == attr::DF_OUTPUT_VJPS { 0 } else { numbers.len() };
     }
     let taken = backward.params(backward.root()).len();
-    if taken != handed {
-        let handed = counted(handed, "value");
+    if taken != given {
+        let given = counted(given, "value");
         sink.error(
             Spot::Node(node),
-            format!("its backward graph takes {}, and is given {handed}", counted(taken, "value")),
+            format!("its backward graph takes {}, and is given {given}", counted(taken, "value")),
         );
     }
     let named = graph.attribute(node, attr::DF_OUTPUT_VJPS).and_then(numbers);

@@ -18,9 +18,9 @@ const NUMBERS: &[&str] = &["self", "other", "exponent", "min", "max"];
 pub(super) fn of(call: &Call<'_>, i: usize) -> Option<DType> {
     match call.operand("dtype") {
         Some(value) if !call.is_none(value) && call.row.element == Element::Parts => {
-            asked_for(call, value).map(DType::to_real)
+            named_by(call, value).map(DType::to_real)
         }
-        Some(value) if !call.is_none(value) => asked_for(call, value),
+        Some(value) if !call.is_none(value) => named_by(call, value),
         _ => {
             let usual = || match call.row.element {
                 Element::Each(all) => following(call, *all.get(i)?, i),
@@ -65,13 +65,13 @@ fn float_number(call: &Call<'_>) -> Option<bool> {
 
 /// The element type that a dtype operand names: a constant, or the dtype of a tensor; PyTorch reads
 /// constants only.
-fn asked_for(call: &Call<'_>, value: Value) -> Option<DType> {
+fn named_by(call: &Call<'_>, value: Value) -> Option<DType> {
     if let Some(code) = call.graph.constant_int(value) {
         return DType::from_code(code);
     }
-    let asked = call.graph.definer(value).filter(|_| call.known.sees_into_lists())?;
-    let is_dtype = call.graph.kind(asked).as_str() == "prim::dtype";
-    is_dtype.then(|| call.known.ty(call.graph.input(asked, 0)).as_tensor()?.dtype)?
+    let definer = call.graph.definer(value).filter(|_| call.known.sees_into_lists())?;
+    let is_dtype = call.graph.kind(definer).as_str() == "prim::dtype";
+    is_dtype.then(|| call.known.ty(call.graph.input(definer, 0)).as_tensor()?.dtype)?
 }
 
 fn following(call: &Call<'_>, element: Element, i: usize) -> Option<DType> {

@@ -24,14 +24,14 @@ pub(crate) const ROWS: &[Row] = &[
     ("aten::logical_and", |call| logical(call, |a, b| a && b)),
     ("aten::logical_or", |call| logical(call, |a, b| a || b)),
     ("aten::logical_xor", |call| logical(call, |a, b| a != b)),
-    ("aten::logical_not", |call| question(call, |n| n == 0, |x| x == 0.0, |z| z == C128::default())),
-    ("aten::isnan", |call| question(call, |_| false, f64::is_nan, |z| z.re.is_nan() || z.im.is_nan())),
-    ("aten::isinf", |call| question(call, |_| false, f64::is_infinite, |z| z.re.is_infinite() || z.im.is_infinite())),
-    ("aten::isfinite", |call| question(call, |_| true, f64::is_finite, |z| z.re.is_finite() && z.im.is_finite())),
-    ("aten::isposinf", |call| question(call, |_| false, |x| x == f64::INFINITY, |_| false)),
-    ("aten::isneginf", |call| question(call, |_| false, |x| x == f64::NEG_INFINITY, |_| false)),
-    ("aten::isreal", |call| question(call, |_| true, |_| true, |z| z.im == 0.0)),
-    ("aten::signbit", |call| question(call, |n| n < 0, f64::is_sign_negative, |_| false)),
+    ("aten::logical_not", |call| predicate(call, |n| n == 0, |x| x == 0.0, |z| z == C128::default())),
+    ("aten::isnan", |call| predicate(call, |_| false, f64::is_nan, |z| z.re.is_nan() || z.im.is_nan())),
+    ("aten::isinf", |call| predicate(call, |_| false, f64::is_infinite, |z| z.re.is_infinite() || z.im.is_infinite())),
+    ("aten::isfinite", |call| predicate(call, |_| true, f64::is_finite, |z| z.re.is_finite() && z.im.is_finite())),
+    ("aten::isposinf", |call| predicate(call, |_| false, |x| x == f64::INFINITY, |_| false)),
+    ("aten::isneginf", |call| predicate(call, |_| false, |x| x == f64::NEG_INFINITY, |_| false)),
+    ("aten::isreal", |call| predicate(call, |_| true, |_| true, |z| z.im == 0.0)),
+    ("aten::signbit", |call| predicate(call, |n| n < 0, f64::is_sign_negative, |_| false)),
 ];
 
 /// Complex numbers have no order.
@@ -48,7 +48,7 @@ fn logical(call: &Call<'_>, f: fn(bool, bool) -> bool) -> Answer {
     comparison(call, |a, b| f(a != 0, b != 0), |a, b| f(a != 0.0, b != 0.0), |a, b| f(a != truth, b != truth))
 }
 
-fn question(
+fn predicate(
     call: &Call<'_>,
     of_ints: impl Fn(i64) -> bool,
     of_floats: impl Fn(f64) -> bool,

@@ -486,14 +486,14 @@ fn boxes_that_overlap_go() {
 
 /// Timings of performance-critical kernels; shown with `--ignored --nocapture` in a release build.
 #[test]
-#[ignore = "tells times, and checks nothing"]
+#[ignore = "prints times and checks nothing"]
 fn times() {
     let single = |shape: &[i64]| random(shape, 1).converted(DType::Float, Precision::Typed);
-    let mut told = String::new();
+    let mut times = String::new();
     let mut time = |name: &str, source: &str, inputs: &[&Tensor]| {
         let start = std::time::Instant::now();
         (0..10).for_each(|_| drop(run(source, inputs)));
-        told += &format!("{name}: {:?}\n", start.elapsed() / 10);
+        times += &format!("{name}: {:?}\n", start.elapsed() / 10);
     };
     let (a, b) = (single(&[512, 512]), single(&[512, 512]));
     time("mm 512", &call("aten::mm", &["a", "b"], 1), &[&a, &b]);
@@ -510,8 +510,8 @@ fn times() {
     let pool = ["x", "[2, 2]", "[2, 2]", "[0, 0]", "[1, 1]", "False"];
     time("max_pool2d", &call("aten::max_pool2d", &pool, 1), &[&image]);
     time("softmax", &call("aten::softmax", &["x", "1", "None"], 1), &[&single(&[64, 1000])]);
-    assert!(!told.is_empty());
-    std::fs::write(std::env::temp_dir().join("dense_times.txt"), told).expect("it can be written");
+    assert!(!times.is_empty());
+    std::fs::write(std::env::temp_dir().join("dense_times.txt"), times).expect("it can be written");
 }
 
 /// An operand of a type, often with an invalid value.
@@ -578,12 +578,12 @@ fn odd_operands_raise_and_do_not_panic() {
                 for _ in 0..150 {
                     let args: Vec<IValue> =
                         schema.formals.iter().map(|formal| odd(formal.ty, formal.size, &mut draws)).collect();
-                    let told = format!("{kind} {args:?}");
+                    let shown = format!("{kind} {args:?}");
                     let call =
                         crate::interpreter::Call { graph: &graph, node, schema: Some(schema), args: &args, env: &env };
                     let run = std::panic::AssertUnwindSafe(|| drop(kernel(&call)));
                     if std::panic::catch_unwind(run).is_err() {
-                        panicked.push(told);
+                        panicked.push(shown);
                         break;
                     }
                 }

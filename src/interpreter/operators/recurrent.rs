@@ -249,7 +249,7 @@ fn network(call: &Call, cell: Cell) -> Answer {
             let i = layer * directions + direction;
             outs.push(run(call, cell, &now, &weights[i], &states[i], direction == 1)?);
         }
-        now.rows = beside(call, &outs)?;
+        now.rows = concatenated(call, &outs)?;
         if layer + 1 < layers as usize {
             now.rows = dropped(call, now.rows)?;
         }
@@ -269,7 +269,7 @@ fn network(call: &Call, cell: Cell) -> Answer {
 }
 
 /// Concatenates matrices horizontally.
-fn beside(call: &Call, parts: &[Tensor]) -> Result<Tensor, Stop> {
+fn concatenated(call: &Call, parts: &[Tensor]) -> Result<Tensor, Stop> {
     if let [only] = parts {
         return Ok(only.clone());
     }

@@ -347,7 +347,7 @@ fn guard(call: &Call<'_>) -> Answer {
 pub(crate) fn holds(value: &IValue, ty: Type) -> bool {
     match (value, ty.as_tensor()) {
         (IValue::Tensor(tensor), Some(ty)) => ty.undefined != Some(true) && conforms(tensor, ty, true),
-        (IValue::Undefined, Some(said)) => said.undefined == Some(true) || ty == Type::tensor(),
-        (_, said) => said.is_none(),
+        (IValue::Undefined, Some(guarded)) => guarded.undefined == Some(true) || ty == Type::tensor(),
+        (_, guarded) => guarded.is_none(),
     }
 }

@@ -261,7 +261,7 @@ fn hints(operands: &Operands, schemas: &[&Schema], say: &mut dyn FnMut(&str, Str
             say("operands", format!("no overload has the operand `{name}`"));
         }
         if hint.rank.is_none() && hint.elements.is_none() {
-            say("operands", format!("nothing is said of `{}`", hint.formal));
+            say("operands", format!("there is no hint about `{}`", hint.formal));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Rows of the operator table: constructs of TorchScript, questions about tensors, and writes.
+//! Rows of the operator table: constructs of TorchScript, queries of tensors, and writes.
 
 use super::Row;
 use super::vocabulary::*;

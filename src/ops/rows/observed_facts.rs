@@ -84,7 +84,7 @@ fn python(row: &Row, say: &mut dyn FnMut(&str, String)) {
     }
 }
 
-/// Pointwise overloads are fused, or it is said why not.
+/// Pointwise overloads are fused, or a row gives the reason.
 fn fusion(row: &Row, seen: &Observed, schema: &Schema, say: &mut dyn FnMut(&str, String)) {
     let makes_one = schema.returns.len() == 1 && schema.returns[0].ty.is_tensor();
     let takes_tensor = schema.formals.iter().any(|formal| formal.ty.is_tensor());
@@ -195,12 +195,12 @@ const UNSAFE: &[&str] =
 fn semantics(row: &Row, seen: &Observed, schema: &Schema, say: &mut dyn FnMut(&str, String)) {
     for operand in seen.list("shares") {
         let at = schema.formal(operand);
-        let is_said = match row.semantics.known().map(|rule| rule.alias) {
+        let is_stated = match row.semantics.known().map(|rule| rule.alias) {
             Some(AliasRule::MayReturn(index) | AliasRule::PointsTo(index)) => Some(index) == at,
             Some(AliasRule::Schema) | None => UNSAFE.contains(&row.kind),
             Some(_) => true,
         };
-        if !is_said {
+        if !is_stated {
             say("semantics", format!("the result of `{}` may be `{operand}`", seen.overload));
         }
     }

@@ -81,7 +81,7 @@ pub(super) fn has_named_tuple(ty: Type) -> bool {
 
 /// Whether the elements of a list or dict determine the type of its elements, so that it needs no
 /// annotation.
-pub(super) fn is_told_by_members(element: Type) -> bool {
+pub(super) fn is_inferred_from_members(element: Type) -> bool {
     use TypeKind::*;
     !matches!(
         element.kind(),

@@ -1,6 +1,6 @@
 //! The right-hand side of a node: its operator in Python syntax.
 
-use super::annotations::{has_class, is_told_by_members};
+use super::annotations::{has_class, is_inferred_from_members};
 use super::identifiers::is_identifier;
 use super::literals::{is_default, quote};
 use super::module_names::qualified;
@@ -139,28 +139,28 @@ impl Body<'_> {
     fn container(&self, w: &mut Writer, node: Node) -> String {
         let operands: Vec<Value> = self.graph.inputs(node).collect();
         let ty = self.output_type(node);
-        let (text, is_told) = match (self.graph.kind(node), ty.kind()) {
+        let (text, is_inferred) = match (self.graph.kind(node), ty.kind()) {
             (prim::TUPLE_CONSTRUCT, _) => {
                 let name = if has_class(ty) { self.annotation(w, ty) } else { String::new() };
                 let comma = if operands.len() == 1 { "," } else { "" };
                 return format!("{name}({}{comma})", self.operands(w, node));
             }
             (prim::LIST_CONSTRUCT, TypeKind::List(element)) => {
-                (format!("[{}]", self.operands(w, node)), is_told_by_members(*element))
+                (format!("[{}]", self.operands(w, node)), is_inferred_from_members(*element))
             }
             (prim::LIST_CONSTRUCT, _) => (format!("[{}]", self.operands(w, node)), true),
             (_, kind) => {
                 let pair =
                     |pair: &[Value]| pair.iter().map(|&v| self.text(w, v).to_string()).collect::<Vec<_>>().join(": ");
                 let pairs = operands.chunks(2).map(pair).collect::<Vec<_>>().join(", ");
-                let is_told = match kind {
-                    TypeKind::Dict(key, item) => is_told_by_members(*key) && is_told_by_members(*item),
+                let is_inferred = match kind {
+                    TypeKind::Dict(key, item) => is_inferred_from_members(*key) && is_inferred_from_members(*item),
                     _ => true,
                 };
-                (format!("{{{pairs}}}"), is_told)
+                (format!("{{{pairs}}}"), is_inferred)
             }
         };
-        match operands.is_empty() || !is_told {
+        match operands.is_empty() || !is_inferred {
             true => format!("annotate({}, {text})", self.annotation(w, ty)),
             false => text,
         }

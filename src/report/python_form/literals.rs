@@ -1,7 +1,7 @@
 //! Constants as expressions, the table of those that are too large for one, and defaults of
 //! schemas.
 
-use super::annotations::{annotation, has_class, is_told_by_members};
+use super::annotations::{annotation, has_class, is_inferred_from_members};
 use crate::ir::{Attribute, Float, FloatStyle, Graph, Value};
 use crate::ops::schema::Formal;
 use crate::text::number::{parse_float, print_float};
@@ -80,7 +80,7 @@ impl Table {
     fn list(&mut self, parts: &[Attribute], ty: Type) -> Result<String, &'static str> {
         let element = if let TypeKind::List(element) = ty.kind() { *element } else { Type::simple(Simple::Any) };
         let list = format!("[{}]", self.parts(parts, &vec![element; parts.len()])?);
-        let plain = !parts.is_empty() && is_told_by_members(element) || !matches!(ty.kind(), TypeKind::List(_));
+        let plain = !parts.is_empty() && is_inferred_from_members(element) || !matches!(ty.kind(), TypeKind::List(_));
         Ok(if plain { list } else { format!("annotate({}, {list})", annotation(ty)) })
     }
 
@@ -99,7 +99,7 @@ impl Table {
             Ok(format!("{}: {}", self.literal(k, key)?, self.literal(v, item)?))
         };
         let dict = format!("{{{}}}", pairs.iter().map(pair).collect::<Result<Vec<_>, _>>()?.join(", "));
-        let plain = !pairs.is_empty() && is_told_by_members(key) && is_told_by_members(item);
+        let plain = !pairs.is_empty() && is_inferred_from_members(key) && is_inferred_from_members(item);
         // No blank after the comma: PyTorch prints constants in this way.
         Ok(if plain { dict } else { format!("annotate({},{dict})", annotation(ty)) })
     }
@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn defaults_are_told_by_their_kind() {
+    fn defaults_are_distinguished_by_their_kind() {
         let int = |n| Some(Attribute::Int(n));
         let real = |value| Some(Attribute::Float(Float { value, style: FloatStyle::Seventeen }));
         let (number, float) = (Type::simple(Simple::Scalar), Type::simple(Simple::Float));

@@ -135,7 +135,7 @@ fn foreign_lines_inside_are_skipped() {
 }
 
 #[test]
-fn what_is_cut_off_is_said_to_be() {
+fn cut_text_is_reported() {
     let cut: String = SMALL.lines().take(3).map(|l| format!("{l}\n")).collect();
     let graphs = extract(format!("{cut}{BLOCKS}").as_bytes());
     assert_eq!(graphs.iter().map(|g| g.complete).collect::<Vec<_>>(), [false, true]);
@@ -226,7 +226,7 @@ fn a_waiting_prompt_does_not_mix_ranks() {
 }
 
 #[test]
-fn logs_are_told_from_graphs() {
+fn logs_are_distinguished_from_graphs() {
     for graph in GRAPHS {
         assert_eq!(looks_like_log(graph.as_bytes()), None);
         let commented = format!("# RUN: dce\n# CHECK: graph(%x\n// graph\n\n{graph}trailing junk\n");

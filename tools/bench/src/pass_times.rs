@@ -97,8 +97,8 @@ pub fn measure(files: &[PathBuf], passes: &str, python: &Path, runs: usize) -> R
         version = version.or(peer.map(|peer| peer.version.clone()));
     }
     let ran = |answer: &str| answer.split_once(' ').map(|(version, names)| format!("PyTorch {version} ran `{names}`"));
-    let beside = version.as_deref().and_then(ran).unwrap_or("no PyTorch reads these graphs".to_owned());
-    Ok(format!("{text}\n`{passes}`, medians of {runs} interleaved runs on a copy, one thread; {beside}.\n"))
+    let compared_with = version.as_deref().and_then(ran).unwrap_or("no PyTorch reads these graphs".to_owned());
+    Ok(format!("{text}\n`{passes}`, medians of {runs} interleaved runs on a copy, one thread; {compared_with}.\n"))
 }
 
 /// The names of each pass as PyTorch's bindings spell them: `cse|common_subexpression_elimination

@@ -1,7 +1,7 @@
 //! Measures matrix products of floats on one thread, and those of PyTorch and of OpenBLAS, which
 //! NumPy has.
 //!
-//! The shapes are squares and those of common models. All compute the same product in turns; the
+//! The shapes are squares and those of common models. All compute the same product alternately; the
 //! best of some rounds counts, which a busy machine disturbs least. The operations of a product are
 //! twice its multiplications.
 

@@ -275,14 +275,14 @@ impl<'w> Generator<'w> {
     /// Ten nodes, five of them constants: three unique operations, a duplicate that shows once
     /// equal constants are merged, a dead operation with a constant of its own.
     fn constants(&mut self) -> io::Result<()> {
-        for turn in 0..3 {
+        for round in 0..3 {
             let value = self.random.below(CONSTANTS);
             let constant = self.constant(value)?;
             let other = self.pending.pop().unwrap_or(Y);
             let expr = Expr { kind: Kind::Add, args: [self.last, other, constant] };
             let out = self.pure(expr)?;
             self.keep(out, expr);
-            if turn == 0 {
+            if round == 0 {
                 let again = self.constant(value)?;
                 let duplicate = self.pure(Expr { args: [expr.args[0], other, again], ..expr })?;
                 self.pending.push(duplicate);

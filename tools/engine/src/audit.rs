@@ -407,8 +407,10 @@ impl Audit {
                     let operator = kind.as_str().to_owned();
                     self.proofs.push(Proof { operator, place: place(graph, node), last, of });
                 }
-                Bounds::Leaves { .. } => self.node(Rule::LeavesStorage, told(kind.as_str(), bounds), graph, node, path),
-                Bounds::Open { .. } => self.node(unproved, told(kind.as_str(), bounds), graph, node, path),
+                Bounds::Leaves { .. } => {
+                    self.node(Rule::LeavesStorage, bounds_message(kind.as_str(), bounds), graph, node, path)
+                }
+                Bounds::Open { .. } => self.node(unproved, bounds_message(kind.as_str(), bounds), graph, node, path),
             }
         });
     }
@@ -432,7 +434,7 @@ fn infer_shapes(graph: &mut Graph, stored: &HashMap<Value, StoredTensor>) {
 /// Trips that the budget of hooks allows.
 const MOST_TRIPS: i64 = 1_000_000;
 
-fn told(kind: &str, bounds: Bounds) -> String {
+fn bounds_message(kind: &str, bounds: Bounds) -> String {
     match bounds {
         Bounds::Leaves { index: Some(index), of: Some(of) } => {
             format!("`{kind}` reaches element {index} of a storage of {of}")

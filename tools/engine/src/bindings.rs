@@ -128,11 +128,11 @@ impl<'g> Bindable<'g> {
                 _ => self.open.extend(graph.inputs(node).filter_map(|value| objects.get(&value).cloned())),
             }
             if let Some(inner) = graph.subgraph(node) {
-                let handed = inner.params(inner.root()).zip(graph.inputs(node));
-                let handed = handed.filter_map(|(param, value)| Some((param, objects.get(&value)?.clone()))).collect();
+                let passed = inner.params(inner.root()).zip(graph.inputs(node));
+                let passed = passed.filter_map(|(param, value)| Some((param, objects.get(&value)?.clone()))).collect();
                 let inside = self.graphs.iter().find(|(_, graph)| std::ptr::eq(*graph, inner));
                 let inside = inside.map_or(String::new(), |(path, _)| path.clone());
-                self.add_attributes(inner, handed, &inside);
+                self.add_attributes(inner, passed, &inside);
             }
         }
     }

@@ -25,7 +25,7 @@ impl Troubles {
     }
 
     /// The warnings, one per line.
-    pub(crate) fn told(&self) -> Vec<String> {
+    pub(crate) fn warnings(&self) -> Vec<String> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.iter().map(|(_, text)| format!("warning: {TRANSFORM_CACHE}: {text}")).collect()
     }

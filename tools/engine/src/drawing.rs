@@ -316,8 +316,8 @@ mod tests {
         for (i, item) in items.iter().enumerate() {
             assert!(item.x >= 0.0 && item.x + item.width() <= width && item.y + item.height() <= height);
             assert!(item.from.iter().all(|&from| items[from].y + items[from].height() < item.y));
-            let beside = items.iter().enumerate().filter(|(j, other)| *j != i && other.row == item.row);
-            assert!(beside.clone().all(|(_, o)| o.x + o.width() <= item.x || item.x + item.width() <= o.x));
+            let row_mates = items.iter().enumerate().filter(|(j, other)| *j != i && other.row == item.row);
+            assert!(row_mates.clone().all(|(_, o)| o.x + o.width() <= item.x || item.x + item.width() <= o.x));
         }
         assert_eq!(svg(&graph).matches("<rect").count(), 7);
     }

@@ -193,8 +193,8 @@ pub(crate) fn places(remarks: &[Remark]) -> Vec<String> {
 /// queries no sizes.
 fn with_sizes(graph: &Graph) -> Option<Graph> {
     let size = Symbol::new("aten::size");
-    let asks = |graph: &Graph, node| graph.kind(node) == size && graph.num_inputs(node) == 2;
-    let nodes: Vec<_> = graph.all_nodes().filter(|&node| asks(graph, node)).collect();
+    let queries_size = |graph: &Graph, node| graph.kind(node) == size && graph.num_inputs(node) == 2;
+    let nodes: Vec<_> = graph.all_nodes().filter(|&node| queries_size(graph, node)).collect();
     let mut copy = graph.clone();
     for &node in &nodes {
         let number = copy.create_op(prim::CONSTANT, &[], Type::simple(Simple::Int));

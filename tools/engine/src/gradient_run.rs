@@ -421,7 +421,7 @@ impl Run<'_> {
         // graph determines their types first.
         let before = derived.joint.as_ref().map(|_| copies(&inputs, self.env.precision));
         let forward = derived.both.forward(&mut |graph, inputs| self.execute(graph, inputs, workspace), inputs)?;
-        if forward.is_of_untold_complex_numbers() {
+        if forward.has_undeclared_complex_numbers() {
             return Ok(refuse(format_args!(
                 "`{}` computes with complex tensors that its types do not declare; gradients of complex tensors are not supported",
                 self.path.display()
@@ -481,7 +481,7 @@ impl Run<'_> {
         Ok(Differentials::of(&plain).as_ref().unwrap_or(&derived.both).reached(given))
     }
 
-    /// The gradients of the results: those of the file, of the file beside the graph, or 1 for a
+    /// The gradients of the results: those of the file, of the file next to the graph, or 1 for a
     /// single number.
     fn gradients_of_results(
         &self,
@@ -491,12 +491,12 @@ impl Run<'_> {
     ) -> Result<Vec<IValue>, Error> {
         let mut results = Vec::new();
         put_leaves(given.description.outputs.as_ref(), whole.clone(), "out", &mut results);
-        let beside = beside(self.path, ".grad_outputs.safetensors", workspace);
-        let beside = beside.filter(|_| self.args.values.seed.is_none());
+        let adjacent = beside(self.path, ".grad_outputs.safetensors", workspace);
+        let adjacent = adjacent.filter(|_| self.args.values.seed.is_none());
         if let Some(at_hand) = &self.args.values.at_hand {
             return self.assigned("the gradients at hand", at_hand.gradients.clone(), &results, workspace);
         }
-        match self.args.values.grad_outputs.clone().or(beside) {
+        match self.args.values.grad_outputs.clone().or(adjacent) {
             Some(ones) if ones.as_os_str() == "ones" => Ok(self.ones(&results)),
             Some(file) => {
                 let tensors = read_tensors(&file, workspace)?;
@@ -670,7 +670,7 @@ fn put_leaves<'d>(described: Option<&'d Described>, value: IValue, key: &str, al
 /// as yes, and of parameter types. If nothing says yes and only types say no, the types are those
 /// of the printed run, as tracers leave them, and gradients are requested regardless.
 fn want_gradients(graph: &Graph, inputs: &[IValue], leaves: &mut [Leaf<'_>]) -> Result<(), Error> {
-    let said = |leaf: &Leaf<'_>| match leaf.described {
+    let described = |leaf: &Leaf<'_>| match leaf.described {
         Some(Described::Tensor(note)) => note.requires_grad,
         _ => None,
     };
@@ -678,15 +678,15 @@ fn want_gradients(graph: &Graph, inputs: &[IValue], leaves: &mut [Leaf<'_>]) -> 
     for (param, input) in graph.params(graph.root()).zip(inputs) {
         put_claims(graph.ty(param), input, &mut by_types);
     }
-    let some_say_yes = leaves.iter().any(|leaf| said(leaf) == Some(true));
+    let some_say_yes = leaves.iter().any(|leaf| described(leaf) == Some(true));
     for (leaf, by_type) in leaves.iter_mut().zip(by_types) {
-        leaf.is_wanted = said(leaf).unwrap_or(!some_say_yes && by_type != Some(false));
+        leaf.is_wanted = described(leaf).unwrap_or(!some_say_yes && by_type != Some(false));
     }
     let mut reals = leaves.iter().filter(|leaf| leaf.value.tensor().is_some_and(is_real)).peekable();
     if reals.peek().is_none() || reals.any(|leaf| leaf.is_wanted) {
         return Ok(());
     }
-    if leaves.iter().any(|leaf| said(leaf) == Some(false)) {
+    if leaves.iter().any(|leaf| described(leaf) == Some(false)) {
         return refuse("no input requires a gradient; set `\"requires_grad\": true` for the inputs to differentiate");
     }
     leaves.iter_mut().for_each(|leaf| leaf.is_wanted = true);

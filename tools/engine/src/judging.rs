@@ -155,8 +155,8 @@ pub(crate) fn refuse_idle(session: &Session) -> Result<(), Error> {
     match session.gate.unused().next() {
         None => Ok(()),
         Some(rule) => {
-            let asked = session.stats.keys().map(String::as_str);
-            refuse(format_args!("{DEBUG_COUNTER}: {}", never_came_up(rule, asked)))
+            let known = session.stats.keys().map(String::as_str);
+            refuse(format_args!("{DEBUG_COUNTER}: {}", never_came_up(rule, known)))
         }
     }
 }
@@ -407,21 +407,23 @@ impl Trial {
 pub(crate) fn refuse_unstartable(command: Option<&str>, graph: &Graph) -> Result<(), Error> {
     match command.and_then(|command| failure(command, graph)) {
         // Exit statuses of shells for a program that is not executable, or missing.
-        Some(Failure { said, code: Some(126 | 127) }) => refuse(format_args!("{CHECK}: {said}: it cannot be started")),
+        Some(Failure { message, code: Some(126 | 127) }) => {
+            refuse(format_args!("{CHECK}: {message}: it cannot be started"))
+        }
         _ => Ok(()),
     }
 }
 
 /// How a shell command fails.
 struct Failure {
-    said: String,
+    message: String,
     /// The exit status, if it ran to its end.
     code: Option<i32>,
 }
 
 /// Runs a shell command on a graph; returns its error if it fails.
 pub(crate) fn fails_command(command: &str, graph: &Graph) -> Option<String> {
-    failure(command, graph).map(|failure| failure.said)
+    failure(command, graph).map(|failure| failure.message)
 }
 
 fn failure(command: &str, graph: &Graph) -> Option<Failure> {
@@ -433,7 +435,7 @@ fn failure(command: &str, graph: &Graph) -> Option<Failure> {
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn();
-    let not_run = |error| Some(Failure { said: format!("`{command}` cannot be run: {error}"), code: None });
+    let not_run = |error| Some(Failure { message: format!("`{command}` cannot be run: {error}"), code: None });
     let mut child = match child {
         Ok(child) => child,
         Err(error) => return not_run(error),
@@ -445,7 +447,7 @@ fn failure(command: &str, graph: &Graph) -> Option<Failure> {
     match child.wait_with_output() {
         Ok(output) if output.status.success() => None,
         Ok(output) => {
-            Some(Failure { said: format!("`{command}` failed with {}", output.status), code: output.status.code() })
+            Some(Failure { message: format!("`{command}` failed with {}", output.status), code: output.status.code() })
         }
         Err(error) => not_run(error),
     }

@@ -68,7 +68,7 @@ impl Caching {
 
     /// Problems of the directory so far, the first of each kind.
     pub fn warnings(&self) -> Vec<String> {
-        self.troubles.told()
+        self.troubles.warnings()
     }
 
     /// Transforms a graph in sessions that `begin` makes. Returns the session of the last run, with

@@ -32,7 +32,7 @@ impl KeptGraphs {
 
     /// The graph of a program as options of a release say, if one is kept.
     pub(crate) fn find(&self, program: &[u8], (options, release): (&str, Release)) -> Option<KeptGraph> {
-        let text = self.0.verdict(&question(program, options))?;
+        let text = self.0.verdict(&cache_key(program, options))?;
         let kept: Value = serde_json::from_str(&text).ok()?;
         let graph = read_back(kept["graph"].as_str()?, release)?;
         let mut places = BTreeMap::new();
@@ -64,12 +64,12 @@ impl KeptGraphs {
         };
         let places: BTreeMap<&String, Value> = kept.places.iter().map(|(name, at)| (name, place(at))).collect();
         let answer = json!({"graph": text, "places": places}).to_string();
-        self.0.remember_verdict(&question(program, options), &answer);
+        self.0.remember_verdict(&cache_key(program, options), &answer);
     }
 }
 
 /// What decides which graph it is: this build, options, and the bytes, one in a character.
-fn question(program: &[u8], options: &str) -> String {
+fn cache_key(program: &[u8], options: &str) -> String {
     format!("graph of an archive: {} {options}\n", crate::keeping::build())
         + &program.iter().map(|&byte| char::from(byte)).collect::<String>()
 }

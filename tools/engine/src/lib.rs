@@ -79,7 +79,7 @@ pub use operator_times::OperatorTimes;
 pub use options::{AtHand, BackendOptions, Checks, GateOptions, JudgeOptions, RunOptions, Semantics, Values};
 pub use page::Page;
 pub use paired_gradients::Gradients;
-pub use prediction::{Predicted, Question};
+pub use prediction::{Predicted, PredictionSubject};
 pub use program::Program;
 pub use running::{Ran, Run};
 pub use settings::{Setting, spell_settings};

@@ -234,7 +234,7 @@ pub struct Measured {
     faster: Middle,
     /// Whether both graphs are equal.
     are_same: bool,
-    turns: usize,
+    rounds: usize,
     /// Extra seconds of the first run compared with a later one, and the number of runs that
     /// amortise them.
     start: f64,
@@ -292,24 +292,24 @@ impl Measured {
         let inputs: Vec<RepeatedInputs> =
             two.iter().map(|contender| RepeatedInputs::new(&contender.graph, &inputs)).collect();
         two.iter_mut().zip(&inputs).for_each(|(contender, inputs)| contender.copied = inputs.copied(&contender.graph));
-        let roofs = take_turns(bench.rounds, path, &mut two, (&inputs, timed), progress)?;
+        let roofs = alternate(bench.rounds, path, &mut two, (&inputs, timed), progress)?;
         Ok(Measured::from(path, two, &roofs))
     }
 
     fn from(path: &Path, two: Vec<Contender>, roofs: &[Rates]) -> Measured {
-        let turns = roofs.len();
+        let rounds = roofs.len();
         let on_device: Option<Vec<f64>> = roofs.iter().map(|rates| rates.device).collect();
         let name = two[1].backend.as_ref().and_then(|backend| Some(backend.device_name()?.0.to_owned()));
         let device = on_device.zip(name).map(|(rates, name)| DeviceFigures { name, roof: Middle::of(rates) });
         let are_same = two[0].graph.to_string() == two[1].graph.to_string();
-        let ratios = (0..turns).map(|i| two[0].times[i] / two[1].times[i]).collect();
+        let ratios = (0..rounds).map(|i| two[0].times[i] / two[1].times[i]).collect();
         let rows: Vec<Row> =
             two.into_iter().zip(["against", "passes"]).map(|(c, name)| Row::new(name, c, roofs)).collect();
         let (slow, fast) = (rows[0].time.median, rows[1].time.median);
         let start = (rows[1].contender.first - fast).max(0.0);
         let pays_after = (slow > fast && !are_same).then(|| (start / (slow - fast)).ceil());
         let name = path.display().to_string();
-        Measured { name, rows, faster: Middle::of(ratios), are_same, turns, start, pays_after, device }
+        Measured { name, rows, faster: Middle::of(ratios), are_same, rounds, start, pays_after, device }
     }
 
     /// A table under a title that names the pipelines.
@@ -329,14 +329,14 @@ impl Measured {
         }
         let Middle { median, low, high } = self.faster;
         if self.are_same {
-            let ratio = format!("{median:.2}, {low:.2} to {high:.2} with 95 % confidence, {} rounds", self.turns);
+            let ratio = format!("{median:.2}, {low:.2} to {high:.2} with 95 % confidence, {} rounds", self.rounds);
             return text + &format!("\nboth graphs are equal: their ratio ({ratio}) is the noise of this machine\n\n");
         }
         text += &match median < 1.0 {
             true => format!("\n{:.2} times slower, {:.2} to {:.2}", 1.0 / median, 1.0 / high, 1.0 / low),
             false => format!("\n{median:.2} times faster, {low:.2} to {high:.2}"),
         };
-        text += &format!(" with 95 % confidence, {} rounds", self.turns);
+        text += &format!(" with 95 % confidence, {} rounds", self.rounds);
         text += &match self.pays_after {
             Some(n) => format!("; the first run takes {:.1} ms more, amortised after {n} runs\n\n", self.start * 1e3),
             None => format!("; the first run takes {:.1} ms more\n\n", self.start * 1e3),
@@ -351,7 +351,7 @@ impl Measured {
             "rows": self.rows.iter().map(Row::json).collect::<Vec<_>>(),
             "same_graph": self.are_same,
             "times_faster": self.faster.json(),
-            "turns": self.turns,
+            "turns": self.rounds,
             "first_run_s": self.start,
             "pays_after_runs": self.pays_after,
             "device": self.device.as_ref().map(DeviceFigures::json),
@@ -411,7 +411,7 @@ impl Row {
     }
 }
 
-/// The inputs from files beside the graph or from flags, with the missing ones generated on
+/// The inputs from files next to the graph or from flags, with the missing ones generated on
 /// request; and contents that the text omits.
 #[allow(clippy::type_complexity, reason = "it is used in one place")]
 pub(crate) fn inputs(
@@ -455,7 +455,7 @@ fn compare(path: &Path, results: &[IValue]) -> Result<(), Error> {
 }
 
 /// Runs both graphs and the copy alternately; returns the rates of the copy, in bytes per second.
-fn take_turns(
+fn alternate(
     rounds: u32,
     path: &Path,
     two: &mut [Contender],

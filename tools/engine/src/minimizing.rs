@@ -71,8 +71,8 @@ impl Reduction<'_> {
             search(self, &program.path, (trial, backend), seat, progress)
         };
         let follow = |trial: &Trial, seat: Seat| drop(search(trial, seat, &mut |_, _| {}));
-        let mut told = |case: &Case, tried: usize| progress(&trial, case, tried);
-        let found = work.share(&follow, |seat| search(&trial, seat, &mut told))?;
+        let mut report = |case: &Case, tried: usize| progress(&trial, case, tried);
+        let found = work.share(&follow, |seat| search(&trial, seat, &mut report))?;
         Ok(Reduced { trial, found })
     }
 }

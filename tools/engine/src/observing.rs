@@ -184,8 +184,8 @@ impl TreeWriter {
         let path = self.folder.join(name);
         let written =
             std::fs::create_dir_all(&self.folder).and_then(|()| std::fs::write(&path, print(graph, self.options)));
-        let told = |error| format!("{PRINT_TREE_DIR}: cannot write `{}`: {error}", path.display());
-        written.map_err(|error| RunError::Unwritable(told(error)))
+        let message = |error| format!("{PRINT_TREE_DIR}: cannot write `{}`: {error}", path.display());
+        written.map_err(|error| RunError::Unwritable(message(error)))
     }
 }
 

@@ -220,6 +220,6 @@ fn not_finite(values: &[IValue]) -> String {
             }
         });
     }
-    let told = |n: usize, what: &str| (n > 0).then(|| format!("{n} {what}"));
-    [told(nans, "NaN"), told(infinities, "inf")].into_iter().flatten().collect::<Vec<_>>().join(" and ")
+    let counted = |n: usize, what: &str| (n > 0).then(|| format!("{n} {what}"));
+    [counted(nans, "NaN"), counted(infinities, "inf")].into_iter().flatten().collect::<Vec<_>>().join(" and ")
 }

@@ -102,7 +102,7 @@ impl OperatorTimes {
     }
 }
 
-/// The kind of a node. Groups are told apart by their results, as in warnings.
+/// The kind of a node. Groups are distinguished by their results, as in warnings.
 fn label(graph: &Graph, node: Node) -> String {
     let kind = graph.kind(node).as_str();
     if graph.subgraph(node).is_none() {

@@ -84,13 +84,13 @@ impl Page {
     pub fn html(&self, name: &str, pipeline: &str, graph: &Graph, session: &Session) -> String {
         let (name, pipeline) = (escaped(name), escaped(pipeline));
         let nodes = graph.all_nodes().count();
-        let said = match self.steps.is_empty() {
+        let summary = match self.steps.is_empty() {
             true => format!("{nodes} nodes; no pass ran."),
             false => format!("<code>{pipeline}</code> transformed {} nodes into {nodes}.", self.nodes),
         };
         let mut page = format!(
             "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{name}</title>\n<style>\n{STYLE}</style></head>\n\
-             <body>\n<h1>{name}</h1>\n<p>{said}</p>\n"
+             <body>\n<h1>{name}</h1>\n<p>{summary}</p>\n"
         );
         page += &self.timeline();
         page += &format!("<h2>Graph</h2>\n{LEGEND}<div class=\"drawing\">\n{}</div>\n", svg(graph));

@@ -71,9 +71,9 @@ pub(crate) fn compare(
             return Ok(Gradients::NotCompared);
         }
     };
-    let handed = handed(reference, before, &old);
+    let samples = operands_of_groups(reference, before, &old);
     let mut all = Tally::default();
-    for ((&group, (first, second)), inputs) in old.iter().zip(&joined).zip(handed) {
+    for ((&group, (first, second)), inputs) in old.iter().zip(&joined).zip(samples) {
         let samples = inputs.into_iter().map(|sample| with_gradients(sample, before, group, reference.settings()));
         let settings = Settings { by_origin: true, ..reference.settings().clone() };
         let each = Reference::new(first, settings, reference.policy(), samples.collect());
@@ -190,7 +190,7 @@ fn joined(graph: &Graph, group: Node, pipeline: &Pipeline) -> Result<Graph, RunE
 /// Records the operands of each group at its first run.
 struct Looker<'a> {
     sections: Vec<&'a Graph>,
-    handed: HashMap<u64, Vec<IValue>>,
+    operands: HashMap<u64, Vec<IValue>>,
 }
 
 impl Watch for Looker<'_> {
@@ -198,21 +198,21 @@ impl Watch for Looker<'_> {
         let is_group = |section: &&Graph| section.id() == graph.id();
         if block == graph.root() && self.sections.iter().any(is_group) {
             let copied = || copies(params, Precision::Typed);
-            self.handed.entry(graph.id().number()).or_insert_with(copied);
+            self.operands.entry(graph.id().number()).or_insert_with(copied);
         }
     }
 }
 
 /// The operands of each group, for each sample that reaches it.
-fn handed(reference: &Reference, graph: &Graph, groups: &[Node]) -> Vec<Vec<Sample>> {
+fn operands_of_groups(reference: &Reference, graph: &Graph, groups: &[Node]) -> Vec<Vec<Sample>> {
     let sections: Vec<&Graph> = groups.iter().filter_map(|&group| graph.subgraph(group)).collect();
     let mut all: Vec<Vec<Sample>> = vec![Vec::new(); groups.len()];
     for (sample, _) in reference.samples() {
-        let mut looker = Looker { sections: sections.clone(), handed: HashMap::new() };
+        let mut looker = Looker { sections: sections.clone(), operands: HashMap::new() };
         let inputs = jitopt_judge::verdict::fitting(graph, &sample.inputs);
         Outcome::watched(graph, reference.settings(), &inputs, Precision::Typed, Some(&mut looker));
         for (section, found) in sections.iter().zip(&mut all) {
-            if let Some(inputs) = looker.handed.remove(&section.id().number()) {
+            if let Some(inputs) = looker.operands.remove(&section.id().number()) {
                 found.push(Sample { name: sample.name.clone(), inputs });
             }
         }

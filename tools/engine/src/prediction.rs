@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 /// The subject of a prediction.
 #[derive(Clone, Copy)]
-pub struct Question<'a> {
+pub struct PredictionSubject<'a> {
     /// The passes that make the groups.
     pub pipeline: &'a Pipeline,
     /// Sizes of parameters, as in `%x=3,4`.
@@ -41,16 +41,16 @@ pub(crate) struct Subject {
 
 impl Subject {
     pub(crate) fn of(
-        question: Question<'_>,
+        given: PredictionSubject<'_>,
         program: &Program,
         workspace: &mut Workspace<'_>,
     ) -> Result<Subject, Error> {
-        let mut graph = program.graph(question.release, workspace)?;
-        Specialization::of_shapes(question.shape).apply(&mut graph).or_else(refuse)?;
-        pass::run(&mut graph, question.pipeline, &mut Session::default(), &mut [])
+        let mut graph = program.graph(given.release, workspace)?;
+        Specialization::of_shapes(given.shape).apply(&mut graph).or_else(refuse)?;
+        pass::run(&mut graph, given.pipeline, &mut Session::default(), &mut [])
             .map_err(|error| Error::of_passes(&program.path, &error))?;
-        let sized = sized_kernels(&graph, question.release);
-        let name = question.device.target;
+        let sized = sized_kernels(&graph, given.release);
+        let name = given.device.target;
         let Some(target) = Target::named(name) else { return refuse(format_args!("there is no target `{name}`")) };
         Ok(Subject { graph, sized, target })
     }
@@ -89,18 +89,22 @@ impl Predicted {
     ///
     /// # Errors
     /// The text is not a valid graph, or passes fail.
-    pub fn of(question: Question<'_>, program: &Program, workspace: &mut Workspace<'_>) -> Result<Predicted, Error> {
-        let subject = Subject::of(question, program, workspace)?;
+    pub fn of(
+        given: PredictionSubject<'_>,
+        program: &Program,
+        workspace: &mut Workspace<'_>,
+    ) -> Result<Predicted, Error> {
+        let subject = Subject::of(given, program, workspace)?;
         subject.warn(workspace);
-        let functions = functions(&subject, question.device, workspace);
+        let functions = functions(&subject, given.device, workspace);
         let mut rows = Vec::new();
         for one in &subject.sized.kernels {
-            match row(one, subject.target, question.device) {
+            match row(one, subject.target, given.device) {
                 Ok(row) => rows.push(row),
                 Err(why) => workspace.warn(format!("no prediction for the group of {}: {why}", one.outputs)),
             }
         }
-        Ok(Predicted { name: program.name(), device: question.device, rows, functions })
+        Ok(Predicted { name: program.name(), device: given.device, rows, functions })
     }
 
     /// A table.

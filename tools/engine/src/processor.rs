@@ -149,10 +149,10 @@ pub fn refuse_idle(args: &BackendOptions) -> Result<(), Error> {
 
 /// `JITOPT_CACHE`, or a directory in the user's cache directory.
 fn cache_folder(variable: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
-    let asked_for = variable("JITOPT_CACHE").map(PathBuf::from);
+    let requested = variable("JITOPT_CACHE").map(PathBuf::from);
     let usual = || variable("XDG_CACHE_HOME").map(|folder| PathBuf::from(folder).join("jitopt"));
     let at_home = || variable("HOME").map(|folder| PathBuf::from(folder).join(".cache/jitopt"));
-    asked_for.or_else(usual).or_else(at_home)
+    requested.or_else(usual).or_else(at_home)
 }
 
 /// A failure if something was wrong in launches whose accesses of memory were checked.

@@ -20,7 +20,7 @@ pub const ASKS: &str = "insert-guards";
 ///
 /// # Errors
 /// The file is not a profile, no pass reads it, or there are several graphs.
-pub fn asked_for(
+pub fn requested(
     path: Option<&Path>,
     pipelines: &[&Pipeline],
     is_one: bool,

@@ -63,7 +63,7 @@ pub struct Ran<'o> {
 }
 
 impl<'o> Run<'o> {
-    /// Reads a graph, and the files that options name or that are beside the graph.
+    /// Reads a graph, and the files that options name or that are next to the graph.
     ///
     /// # Errors
     /// The text is not a valid graph, a file cannot be read, or options do not fit the graph.

@@ -4,7 +4,7 @@ use crate::error::{Error, Kind};
 use crate::measuring::{TOLERANCE, copied, inputs, machine};
 use crate::options::{BackendOptions, RunOptions, Semantics, Values};
 use crate::paired::Middle;
-use crate::prediction::{Question, Subject};
+use crate::prediction::{PredictionSubject, Subject};
 use crate::program::Program;
 use crate::running::environment;
 use crate::settings::MEASURE;
@@ -70,16 +70,16 @@ impl Tuned {
     /// The text is not a valid graph, passes fail, or a plan computes other results than the
     /// interpreter.
     pub fn of(
-        question: Question<'_>,
+        given: PredictionSubject<'_>,
         options: TuningOptions,
         program: &Program,
         workspace: &mut Workspace<'_>,
     ) -> Result<Tuned, Error> {
-        let subject = Subject::of(question, program, workspace)?;
+        let subject = Subject::of(given, program, workspace)?;
         subject.warn(workspace);
         let most = options.measurement.map_or(1, |measurement| measurement.candidates as usize + 1);
         let mut bench = match options.measurement {
-            Some(measurement) => Some(Bench::new(question, measurement, &subject.graph, program, workspace)?),
+            Some(measurement) => Some(Bench::new(given, measurement, &subject.graph, program, workspace)?),
             None => None,
         };
         let mut rows = Vec::new();
@@ -89,7 +89,7 @@ impl Tuned {
                 workspace.warn(format!("no plan for the group of {}: {why}", one.outputs));
                 continue;
             }
-            let space = space_of(one.model(question.device), subject.target, &chosen);
+            let space = space_of(one.model(given.device), subject.target, &chosen);
             let Some(found) = search(&*space, &chosen, most) else { continue };
             let mut row = Row {
                 outputs: one.outputs.clone(),
@@ -104,7 +104,7 @@ impl Tuned {
             }
             rows.push(row);
         }
-        Ok(Tuned { name: program.name(), machine: question.device.name, rows })
+        Ok(Tuned { name: program.name(), machine: given.device.name, rows })
     }
 
     /// A table.
@@ -171,18 +171,18 @@ const CLEARLY: f64 = 0.98;
 
 impl<'a> Bench<'a> {
     fn new(
-        question: Question<'_>,
+        given: PredictionSubject<'_>,
         measurement: Measurement,
         graph: &'a Graph,
         program: &'a Program,
         workspace: &mut Workspace<'_>,
     ) -> Result<Bench<'a>, Error> {
         let options = RunOptions {
-            values: Values { seed: Some(measurement.seed), shape: question.shape.to_vec(), ..Values::default() },
-            semantics: Semantics { torch: question.release, ..Semantics::default() },
+            values: Values { seed: Some(measurement.seed), shape: given.shape.to_vec(), ..Values::default() },
+            semantics: Semantics { torch: given.release, ..Semantics::default() },
             ..RunOptions::default()
         };
-        let original = program.graph(question.release, workspace)?;
+        let original = program.graph(given.release, workspace)?;
         let (inputs, bound) = inputs(&options, program, &original, workspace)?;
         let mut env = environment(&options, graph, workspace)?;
         let mut copier = Copier::new(jitopt_core::tensor::Precision::Typed);
@@ -239,7 +239,7 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Times the best plans of a kernel in turns, and keeps the fastest one.
+    /// Times the best plans of a kernel alternately, and keeps the fastest one.
     fn decide(
         &mut self,
         one: &SizedKernel,

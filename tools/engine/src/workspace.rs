@@ -95,7 +95,7 @@ impl<'a> Workspace<'a> {
         })
     }
 
-    /// A file beside `path` with a similar name, relative to the directory.
+    /// A file next to `path` with a similar name, relative to the directory.
     pub fn similar_file(&self, path: &Path) -> Option<PathBuf> {
         let full = self.path(path);
         let folder = full.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));

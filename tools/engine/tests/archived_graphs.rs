@@ -156,12 +156,12 @@ fn run(file: &Path, expected: &Path, release: Release) -> Result<(), String> {
     };
     let env = BTreeMap::new();
     let mut workspace = Workspace::new(Path::new(""), &env, |_| {});
-    let said = |error: jitopt_engine::Error| error.message;
-    let mut program = Program::read(file, &workspace).map_err(said)?;
+    let message = |error: jitopt_engine::Error| error.message;
+    let mut program = Program::read(file, &workspace).map_err(message)?;
     // All of them were recorded in evaluation mode, those of 1.2 after they were saved in training.
     program.choice.evaluates = true;
-    let run = Run::read(&options, &program, &mut workspace).map_err(said)?;
-    let mut ran = run.run(None, None, &mut workspace).map_err(said)?;
+    let run = Run::read(&options, &program, &mut workspace).map_err(message)?;
+    let mut ran = run.run(None, None, &mut workspace).map_err(message)?;
     let results = std::mem::replace(&mut ran.results, Ok(Vec::new())).map_err(|stop| stop.to_string())?;
     let whole = match <[IValue; 1]>::try_from(results) {
         Ok([only]) => only,
@@ -169,7 +169,7 @@ fn run(file: &Path, expected: &Path, release: Release) -> Result<(), String> {
     };
     let mut tensors = Tensors::new();
     describe(&whole, "out", &mut tensors);
-    let compared = ran.compare(&whole, &tensors).map_err(said)?;
+    let compared = ran.compare(&whole, &tensors).map_err(message)?;
     if compared.is_equal() { Ok(()) } else { Err(compared.to_string()) }
 }
 

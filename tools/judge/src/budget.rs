@@ -378,7 +378,7 @@ pub struct Excess {
 
 impl Excess {
     /// The full message, with an addition about the budget.
-    pub(crate) fn told(&self, by: &str) -> String {
+    pub(crate) fn message(&self, by: &str) -> String {
         format!("{self}{by}") + &self.nearer().map_or(String::new(), |text| format!("\n{text}"))
     }
 

@@ -59,9 +59,9 @@ pub struct Forward {
 impl Forward {
     /// Whether the backward graph receives complex tensors that no type declares: its formulas
     /// assume real numbers then.
-    pub fn is_of_untold_complex_numbers(&self) -> bool {
-        let told = |ty: &Type| ty.as_tensor().and_then(|tensor| tensor.dtype).is_some();
-        let mut captured = self.captured.iter().zip(&self.types).filter(|(_, ty)| !told(ty));
+    pub fn has_undeclared_complex_numbers(&self) -> bool {
+        let is_declared = |ty: &Type| ty.as_tensor().and_then(|tensor| tensor.dtype).is_some();
+        let mut captured = self.captured.iter().zip(&self.types).filter(|(_, ty)| !is_declared(ty));
         captured.any(|(value, _)| value.tensor().is_some_and(|tensor| tensor.dtype().is_complex()))
     }
 }

@@ -744,7 +744,7 @@ impl Smith {
     }
 
     /// Selects one of two values by a condition.
-    fn handed_on(&mut self, condition: &Known, values: [Value; 2], ty: Type) -> Value {
+    fn selected_by(&mut self, condition: &Known, values: [Value; 2], ty: Type) -> Value {
         let node = self.graph.create(prim::IF);
         self.graph.add_input(node, condition.0);
         self.graph.append(self.block, node);

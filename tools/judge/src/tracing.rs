@@ -603,8 +603,8 @@ impl Watch for Tracer<'_> {
             return None;
         }
         self.about_to_write(call.node);
-        let is_asked = self.writes || !self.env.grad_enabled() || recurrent_layers::is_recurrent(call.kind());
-        self.given = if is_asked { call.args.to_vec() } else { Vec::new() };
+        let is_recorded = self.writes || !self.env.grad_enabled() || recurrent_layers::is_recurrent(call.kind());
+        self.given = if is_recorded { call.args.to_vec() } else { Vec::new() };
         if ops::operator(source.era, call.kind()).has_side_effects() {
             self.texts = call.args.iter().map(|value| to_str(value, call.release())).collect();
             return None;

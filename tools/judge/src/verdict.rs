@@ -335,7 +335,7 @@ fn beyond_budget(
     }
     let by = policy.explain.then(|| budget.dominated_by(graph, settings, inputs)).flatten();
     let by = by.map_or(String::new(), |node| format!("; the budget is dominated by {node}"));
-    excess.iter().map(|excess| excess.told(&by)).collect()
+    excess.iter().map(|excess| excess.message(&by)).collect()
 }
 
 /// Readable names of paths: `out.0`, `in1`.

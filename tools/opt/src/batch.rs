@@ -201,8 +201,8 @@ fn unused_gates(outcomes: &[Outcome], world: &mut World<'_>) -> i32 {
     let ran = outcomes.iter().filter_map(|outcome| outcome.unused_gates.clone());
     let unused = ran.reduce(|a, b| a.intersection(&b).cloned().collect()).unwrap_or_default();
     for rule in &unused {
-        let asked = outcomes.iter().flat_map(|outcome| outcome.asked.iter().map(String::as_str));
-        world.say(&format!("error: --debug-counter: {}", never_came_up(rule, asked)));
+        let queried = outcomes.iter().flat_map(|outcome| outcome.queried.iter().map(String::as_str));
+        world.say(&format!("error: --debug-counter: {}", never_came_up(rule, queried)));
     }
     if unused.is_empty() { exit::YES } else { exit::USAGE }
 }

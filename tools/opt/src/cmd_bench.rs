@@ -10,8 +10,8 @@ use jitopt_core::codegen::devices::Device;
 use jitopt_core::interpreter::Release;
 use jitopt_core::pass::Pipeline;
 use jitopt_engine::{
-    Bench, CalleeOf, ContentOf, Error, Filling, Measured, Predicted, Question, SizesOf, judging, panics, processor,
-    profiles,
+    Bench, CalleeOf, ContentOf, Error, Filling, Measured, Predicted, PredictionSubject, SizesOf, judging, panics,
+    processor, profiles,
 };
 use serde_json::Value;
 use std::io::{IsTerminal, Write};
@@ -105,11 +105,11 @@ pub(crate) fn run(args: &BenchArgs, world: &mut World<'_>) -> i32 {
 /// Predicts the times of kernels.
 fn predict(args: &BenchArgs, device: &'static Device, world: &mut World<'_>) -> Result<i32, Error> {
     let pipeline = judging::pipeline(&args.passes, &mut world.workspace())?;
-    let question = Question { pipeline: &pipeline, shape: &args.shape, release: args.torch, device };
+    let given = PredictionSubject { pipeline: &pipeline, shape: &args.shape, release: args.torch, device };
     let mut reports = Vec::new();
     for path in &args.files {
         let program = batch::program(path, world)?;
-        let predicted = Predicted::of(question, &program, &mut world.workspace())?;
+        let predicted = Predicted::of(given, &program, &mut world.workspace())?;
         if !args.json {
             world.print(predicted.table().as_bytes());
         }
@@ -133,7 +133,7 @@ fn bench(args: &BenchArgs, world: &mut World<'_>) -> Result<i32, Error> {
     };
     let is_one = args.files.len() == 1;
     let profile =
-        profiles::asked_for(args.seen.profile.as_deref(), &[&against, &pipeline], is_one, &world.workspace())?;
+        profiles::requested(args.seen.profile.as_deref(), &[&against, &pipeline], is_one, &world.workspace())?;
     let (pipelines, run) = ([&against, &pipeline], args.options());
     let bench = Bench { run: &run, pipelines, profile: profile.as_ref(), rounds: args.runs };
     let shown = std::io::stderr().is_terminal() && world.cwd.as_os_str().is_empty();

@@ -1,7 +1,7 @@
 //! `jitopt bisect`: finds the rewrites that make a pipeline produce wrong results.
 
 use crate::arguments::BisectArgs;
-use crate::cmd_validate::{self, told};
+use crate::cmd_validate::{self, meaning};
 use crate::exit::{self, refuse};
 use crate::reproducers::{self, quoted};
 use crate::{World, batch};
@@ -18,7 +18,7 @@ pub(crate) fn run(args: &BisectArgs, world: &mut World<'_>) -> i32 {
 
 fn bisect(args: &BisectArgs, world: &mut World<'_>) -> Result<i32, Error> {
     let pipeline = judging::pipeline(&args.passes, &mut world.workspace())?;
-    let profile = profiles::asked_for(args.judge.seen.profile.as_deref(), &[&pipeline], true, &world.workspace())?;
+    let profile = profiles::requested(args.judge.seen.profile.as_deref(), &[&pipeline], true, &world.workspace())?;
     refuse_nonsense(args)?;
     batch::refuse_jobs(args.jobs, &args.file, &args.judge)?;
     let (judge, backend) = (args.judge.options(), args.backend.options());
@@ -44,7 +44,7 @@ fn bisect(args: &BisectArgs, world: &mut World<'_>) -> Result<i32, Error> {
     }
     let text = match fault? {
         Fault::Nothing(judged) => return Ok(nothing(judged, world)),
-        Fault::Kernels { groups, failure } => told_of_kernels(args, &groups, &failure),
+        Fault::Kernels { groups, failure } => describe_kernels(args, &groups, &failure),
         Fault::Pass { pass, failure } => format!("{pass} fails even with all rewrites disabled\n{failure}\n"),
         Fault::Rewrites { numbers, rewrites, failure } => found(args, &numbers, &rewrites, &failure),
     };
@@ -57,7 +57,7 @@ fn nothing(judged: Option<Tally>, world: &mut World<'_>) -> i32 {
     match judged {
         Some(tally) if tally.same == 0 => cmd_validate::tell(&tally, world),
         judged => {
-            judged.and_then(|tally| told(&tally).1).iter().for_each(|note| world.say(note));
+            judged.and_then(|tally| meaning(&tally).1).iter().for_each(|note| world.say(note));
             world.print(b"no failure found\n");
             exit::YES
         }
@@ -74,7 +74,7 @@ fn refuse_nonsense(args: &BisectArgs) -> Result<(), Error> {
 }
 
 /// Describes groups by their nodes and their operators.
-fn told_of_kernels(args: &BisectArgs, guilty: &[WrongGroup], failure: &str) -> String {
+fn describe_kernels(args: &BisectArgs, guilty: &[WrongGroup], failure: &str) -> String {
     let mut text = match guilty.len() {
         1 => "one kernel is at fault, and no rewrite: the interpreter computes the group right\n".to_owned(),
         n => format!("{n} kernels are at fault, and no rewrite: the interpreter computes the groups right\n"),

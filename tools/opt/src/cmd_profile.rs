@@ -27,8 +27,9 @@ fn one(args: &ProfileArgs, world: &mut World<'_>) -> i32 {
     let mut run = args.run.clone();
     run.checks.only_profile = true;
     let chosen = args.output.clone().or(run.checks.record_profile.take());
-    let beside = || run.files.first().filter(|path| path.as_os_str() != "-").map(|path| path.with_extension("prof"));
-    let Some(output) = chosen.or_else(beside) else {
+    let default_path =
+        || run.files.first().filter(|path| path.as_os_str() != "-").map(|path| path.with_extension("prof"));
+    let Some(output) = chosen.or_else(default_path) else {
         world.say("error: a graph from standard input has no default output path; give one with -o FILE");
         return exit::USAGE;
     };

@@ -71,7 +71,7 @@ fn refuse_nonsense(args: &ReduceArgs) -> Result<(), Error> {
 /// nodes were removed.
 fn profile(args: &ReduceArgs, pipeline: Option<&Pipeline>, world: &mut World<'_>) -> Result<Option<Profile>, Error> {
     let passes: Vec<&Pipeline> = pipeline.into_iter().collect();
-    let profile = profiles::asked_for(args.judge.seen.profile.as_deref(), &passes, true, &world.workspace())?;
+    let profile = profiles::requested(args.judge.seen.profile.as_deref(), &passes, true, &world.workspace())?;
     let first = pipeline.and_then(|pipeline| pipeline.stages().first().map(|stage| stage.pass.name));
     if profile.is_some() && first != Some(profiles::ASKS) {
         return refuse(

@@ -131,7 +131,7 @@ fn wants_gradients(args: &RunArgs) -> bool {
 /// values.
 fn refuse_of_original(args: &RunArgs) -> Result<(), Error> {
     let checks = &args.checks;
-    let asked = [
+    let flags = [
         ("--replay", !args.values.replay.is_empty()),
         ("--expect '%V=FILE'", checks.expect.iter().any(|expected| matches!(expected, Expected::Value(_)))),
         ("--record-profile", checks.record_profile.is_some()),
@@ -140,7 +140,7 @@ fn refuse_of_original(args: &RunArgs) -> Result<(), Error> {
         ("--trace-bailouts", checks.trace_bailouts),
         ("--coverage", checks.coverage),
     ];
-    match asked.iter().find(|(_, is_asked)| *is_asked) {
+    match flags.iter().find(|(_, is_given)| *is_given) {
         Some((flag, _)) => refuse(format_args!(
             "{flag} refers to the original graph, but gradients are computed by two derived graphs; `jitopt --passes='differentiate'` prints them"
         )),
@@ -209,7 +209,7 @@ fn one(args: &RunArgs, world: &mut World<'_>) -> Result<i32, Error> {
     options.semantics.backend.plans = plans(args, world)?;
     let pipeline = judging::optional_pipeline(args.semantics.passes.as_deref(), &mut world.workspace())?;
     let passes: Vec<&Pipeline> = pipeline.iter().collect();
-    let profile = profiles::asked_for(args.semantics.seen.profile.as_deref(), &passes, true, &world.workspace())?;
+    let profile = profiles::requested(args.semantics.seen.profile.as_deref(), &passes, true, &world.workspace())?;
     let path = args.files.first().cloned().unwrap_or_else(|| PathBuf::from("-"));
     let folder = processor::folder_of_kernels(&options.semantics.backend, &world.workspace());
     let program = batch::program(&path, world)?.kept_in(folder.as_deref());

@@ -7,7 +7,7 @@ use clap::builder::PossibleValuesParser;
 use jitopt_core::codegen::devices::DEVICES;
 use jitopt_core::codegen::devices::Device;
 use jitopt_core::interpreter::Release;
-use jitopt_engine::{Error, Measurement, Question, SizesOf, Tuned, TuningOptions, judging, panics};
+use jitopt_engine::{Error, Measurement, PredictionSubject, SizesOf, Tuned, TuningOptions, judging, panics};
 use std::path::PathBuf;
 
 /// `jitopt tune`
@@ -67,7 +67,7 @@ fn tune(args: &TuneArgs, world: &mut World<'_>) -> Result<i32, Error> {
         return refuse(format_args!("--measure: kernels for {} cannot be timed on this processor", device.name));
     }
     let pipeline = judging::pipeline(&args.passes, &mut world.workspace())?;
-    let question = Question { pipeline: &pipeline, shape: &args.shape, release: args.torch, device };
+    let given = PredictionSubject { pipeline: &pipeline, shape: &args.shape, release: args.torch, device };
     let measurement = args.measure.then_some(Measurement {
         candidates: args.candidates,
         rounds: args.runs,
@@ -75,7 +75,7 @@ fn tune(args: &TuneArgs, world: &mut World<'_>) -> Result<i32, Error> {
         seed: args.seed,
     });
     let program = batch::program(&args.file, world)?;
-    let tuned = Tuned::of(question, TuningOptions { measurement }, &program, &mut world.workspace())?;
+    let tuned = Tuned::of(given, TuningOptions { measurement }, &program, &mut world.workspace())?;
     world.print(tuned.table().as_bytes());
     if let Some(path) = &args.plan {
         let written = std::fs::write(world.path(path), tuned.plans());

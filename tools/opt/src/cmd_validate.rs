@@ -82,7 +82,7 @@ fn validate(args: &ValidateArgs, report: &mut Option<MoveReport>, world: &mut Wo
     let pipeline = judging::optional_pipeline(args.passes.as_deref(), &mut world.workspace())?;
     let nothing = Pipeline::default();
     let passes = pipeline.as_ref().unwrap_or(&nothing);
-    let profile = profiles::asked_for(args.judge.seen.profile.as_deref(), &[passes], true, &world.workspace())?;
+    let profile = profiles::requested(args.judge.seen.profile.as_deref(), &[passes], true, &world.workspace())?;
     let gate = judging::gate(&args.gates.options(), passes)?;
     if args.repro_dir.is_some() && pipeline.is_none() {
         return refuse("--repro-dir: a reproducer shows a wrong pipeline; give --passes");
@@ -180,7 +180,7 @@ fn failed_pipeline(args: &ValidateArgs, reference: &Reference, error: &RunError,
 }
 
 /// The meaning of a tally: the message, an optional note, and whether anything was compared.
-pub(crate) fn told(tally: &Tally) -> (String, Option<String>, bool) {
+pub(crate) fn meaning(tally: &Tally) -> (String, Option<String>, bool) {
     let why = |stop: &Stop| stop.to_string().replace('\n', "\n  ");
     let none = |why: &str| (format!("error: nothing could be compared: {why}"), None, false);
     match (&tally.same, &tally.unjudged) {
@@ -204,7 +204,7 @@ pub(crate) fn uncompared(tally: &Tally) -> i32 {
 
 /// Prints the meaning of a tally.
 pub(crate) fn tell(tally: &Tally, world: &mut World<'_>) -> i32 {
-    let (text, note, compared) = told(tally);
+    let (text, note, compared) = meaning(tally);
     note.iter().for_each(|note| world.say(note));
     if compared {
         world.print(format!("{text}\n").as_bytes());

@@ -7,7 +7,7 @@ use jitopt_core::log::did_you_mean;
 use jitopt_passes::REGISTRY;
 use std::path::Path;
 
-/// Answers `help TOPIC`; `None` where the command line asks for something else.
+/// Answers `help TOPIC`; `None` where the command line is another.
 pub(crate) fn of_topic(argv: &[String], world: &mut World<'_>) -> Option<i32> {
     let [_, word, topic] = argv else { return None };
     if word != "help" {

@@ -248,9 +248,9 @@ mod tests {
             "jitopt completions bash",
             "jitopt filecheck --help",
         ] {
-            let (code, said) = run_refused(line, io::ErrorKind::StorageFull);
-            assert_eq!(code, exit::USAGE, "{line}: {said}");
-            assert!(said.contains("error: cannot write to standard output: "), "{line}: {said}");
+            let (code, message) = run_refused(line, io::ErrorKind::StorageFull);
+            assert_eq!(code, exit::USAGE, "{line}: {message}");
+            assert!(message.contains("error: cannot write to standard output: "), "{line}: {message}");
             assert_eq!(run_refused(line, io::ErrorKind::BrokenPipe).0, exit::YES, "{line}");
         }
     }

@@ -6,12 +6,12 @@ use std::process::ExitCode;
 
 /// Standard input, which says on a terminal that it is being read.
 struct Announced {
-    told: bool,
+    is_announced: bool,
 }
 
 impl Read for Announced {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        if !std::mem::replace(&mut self.told, true) {
+        if !std::mem::replace(&mut self.is_announced, true) {
             let note = "note: reading a graph from the terminal; Ctrl-D ends it, `jitopt --help` shows examples\n";
             let _ = std::io::stderr().write_all(note.as_bytes());
         }
@@ -23,7 +23,7 @@ fn main() -> ExitCode {
     let work = || {
         let (mut stdout, mut stderr) = (std::io::stdout().lock(), std::io::stderr());
         let mut world = World {
-            stdin: Box::new(Announced { told: !std::io::stdin().is_terminal() }),
+            stdin: Box::new(Announced { is_announced: !std::io::stdin().is_terminal() }),
             stdout: &mut stdout,
             stderr: &mut stderr,
             env: std::env::vars_os()

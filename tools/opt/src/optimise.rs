@@ -70,7 +70,7 @@ pub(crate) struct Outcome {
     /// Debug counters that no graph of the file queried; `None` if no pipeline ran.
     pub(crate) unused_gates: Option<BTreeSet<String>>,
     /// Rules that rewrites of the file queried.
-    pub(crate) asked: BTreeSet<String>,
+    pub(crate) queried: BTreeSet<String>,
     /// The calls of its graphs; `None` if no pipeline ran.
     pub(crate) calls: Option<Calls>,
 }
@@ -228,7 +228,7 @@ fn schedules(cli: &Cli, world: &World<'_>) -> Result<Option<PlanFile>, Error> {
 /// The profile of `--profile`, if a pass reads it.
 fn profile(cli: &Cli, pipeline: &Pipeline, world: &mut World<'_>) -> Result<Option<Profile>, Error> {
     let is_one = cli.files.len() <= 1 && !cli.input.split_input_file;
-    let profile = profiles::asked_for(cli.pipeline.seen.profile.as_deref(), &[pipeline], is_one, &world.workspace())?;
+    let profile = profiles::requested(cli.pipeline.seen.profile.as_deref(), &[pipeline], is_one, &world.workspace())?;
     if profile.is_some() && cli.pipeline.transform_cache.is_some() {
         return refuse("--profile: cached results do not depend on profiles; remove --transform-cache");
     }
@@ -654,7 +654,7 @@ struct Validation {
 }
 
 impl Validation {
-    /// Runs the graph on the inputs from its file or beside it, and on generated ones; `None` if
+    /// Runs the graph on the inputs from its file or a file next to it, and on generated ones; `None` if
     /// validation is not requested.
     fn of(
         cli: &Cli,
@@ -695,7 +695,7 @@ impl Validation {
     fn at_the_end(&self, cli: &Cli, name: &str, graph: &Graph, outcome: &mut Outcome) -> bool {
         match self.reference.check(graph) {
             Ok(tally) => {
-                let (text, note, compared) = cmd_validate::told(&tally);
+                let (text, note, compared) = cmd_validate::meaning(&tally);
                 note.iter().for_each(|note| outcome.say(note));
                 if !compared {
                     outcome.fail(cmd_validate::uncompared(&tally), &text);
@@ -735,7 +735,7 @@ impl Validation {
 /// Records debug counters that no graph queried so far: those would be silent no-ops.
 fn note_unused_gates(session: &Session, outcome: &mut Outcome) {
     let unused: BTreeSet<String> = session.gate.unused().map(str::to_owned).collect();
-    outcome.asked.extend(session.stats.keys().cloned());
+    outcome.queried.extend(session.stats.keys().cloned());
     outcome.unused_gates = Some(match outcome.unused_gates.take() {
         None => unused,
         Some(before) => before.intersection(&unused).cloned().collect(),

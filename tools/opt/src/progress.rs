@@ -16,7 +16,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// For work that a command line asked for; commands inside lit tests have a folder of their
+    /// For work that a command line requested; commands inside lit tests have a folder of their
     /// own.
     pub(crate) fn new(world: &World<'_>) -> Self {
         Progress { shown: std::io::stderr().is_terminal() && world.cwd.as_os_str().is_empty(), last: Instant::now() }

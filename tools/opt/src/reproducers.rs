@@ -181,7 +181,7 @@ pub(crate) struct Reproducer<'a> {
 }
 
 impl Reproducer<'_> {
-    /// The lit file; contents are in a directory of this name beside it.
+    /// The lit file; contents are in a directory of this name next to it.
     fn text(&self, folder: Option<&str>, cwd: &Path) -> String {
         let mut flags = Flags::default();
         let parts = self.judge.callee.iter().map(|callee| (callee.name(), callee.file()));
@@ -237,7 +237,7 @@ impl Reproducer<'_> {
         self.write(&path, cwd).map(|()| path)
     }
 
-    /// Writes it, and files beside it for large inputs and for contents that were bound or
+    /// Writes it, and files next to it for large inputs and for contents that were bound or
     /// generated.
     pub(crate) fn write(&self, path: &Path, cwd: &Path) -> std::io::Result<()> {
         let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();

@@ -103,7 +103,7 @@ impl Progress {
 }
 
 /// Which mutants are judged.
-pub struct Asked {
+pub struct Selection {
     /// A part of their names or of the paths of their sources.
     pub filter: String,
     /// When to stop, in hours after the start.
@@ -121,19 +121,19 @@ pub struct Asked {
 /// # Errors
 /// If the copy does not build, a test fails without mutants, or a mutant survives for no known
 /// reason.
-pub fn run(root: &Path, asked: &Asked) -> Result<()> {
+pub fn run(root: &Path, selection: &Selection) -> Result<()> {
     let begin = Instant::now();
-    let deadline = asked.hours.map(|hours| begin + Duration::from_secs_f64(hours * 3600.0));
+    let deadline = selection.hours.map(|hours| begin + Duration::from_secs_f64(hours * 3600.0));
     let tree = Tree::read(root);
     let survivors = replacements::survivors(tree.text(SURVIVORS).unwrap_or_default());
     let [copy, target, results] = ["tree", "build", "results"].map(|part| root.join(format!("target/mutants-{part}")));
-    let sources = write_copy(&tree, &copy, &asked.filter)?;
+    let sources = write_copy(&tree, &copy, &selection.filter)?;
     let mut all: Vec<Mutant<'_>> = sources.iter().flat_map(Source::mutants).collect();
     all.sort_by_key(|mutant| survivors.iter().any(|(known, _)| known == mutant.name));
     println!("{} mutants in {} files", all.len(), sources.len());
     let mut binaries = build(&target, &copy, [DETECTION].into())?;
     println!("built after {:.0} s", begin.elapsed().as_secs_f64());
-    if asked.anew {
+    if selection.anew {
         std::fs::remove_file(&results).ok();
     }
     let ledger = Ledger::open(&results, &tree)?;
@@ -148,7 +148,7 @@ pub fn run(root: &Path, asked: &Asked) -> Result<()> {
     }
     let mut judge = Judge::new(&copy, &binaries, deadline, &ledger);
     judge.by_tests(&all)?;
-    let rules = judge.by_validation(&all, asked)?;
+    let rules = judge.by_validation(&all, selection)?;
     let names = all.iter().map(|mutant| mutant.name.to_owned()).chain(rules.clone());
     let fates = names.map(|name| (name.clone(), ledger.fate(&name))).collect();
     report(&sources, &rules, &fates);
@@ -312,9 +312,9 @@ impl<'a> Judge<'a> {
         }
         let begin = Instant::now();
         let output = self.command(test)?.output()?;
-        let said = String::from_utf8_lossy(&output.stdout);
-        ensure!(output.status.success(), "`{test}` fails without a mutant:\n{said}");
-        ensure!(!said.contains("running 0 tests"), "`{test}` runs nothing");
+        let printed = String::from_utf8_lossy(&output.stdout);
+        ensure!(output.status.success(), "`{test}` fails without a mutant:\n{printed}");
+        ensure!(!printed.contains("running 0 tests"), "`{test}` runs nothing");
         println!("{test} takes {:.1} s", begin.elapsed().as_secs_f64());
         self.usual.insert(test.to_owned(), begin.elapsed());
         Ok(begin.elapsed())
@@ -332,10 +332,10 @@ impl<'a> Judge<'a> {
 
     /// Runs what is left, and the wrong rules, on random and recorded graphs. Returns the names of
     /// the rules.
-    fn by_validation(&self, all: &[Mutant<'_>], asked: &Asked) -> Result<Vec<String>> {
-        let rules = if asked.filter.is_empty() { self.rules()? } else { Vec::new() };
+    fn by_validation(&self, all: &[Mutant<'_>], selection: &Selection) -> Result<Vec<String>> {
+        let rules = if selection.filter.is_empty() { self.rules()? } else { Vec::new() };
         let left: Vec<&str> = self.left(all, Stage::Validation).iter().map(|mutant| mutant.name).collect();
-        let left = left.into_iter().step_by(asked.every.max(1)).chain(rules.iter().map(String::as_str));
+        let left = left.into_iter().step_by(selection.every.max(1)).chain(rules.iter().map(String::as_str));
         let left: Vec<&str> = left.filter(|name| !self.ledger.is_done(name, Stage::Validation)).collect();
         if left.is_empty() || self.is_late() {
             return Ok(rules);
@@ -344,7 +344,7 @@ impl<'a> Judge<'a> {
         command
             .args([CASE, "--exact", "--nocapture"])
             .env("JITOPT_DETECTION", left.join(","))
-            .env("JITOPT_SMITH", asked.graphs.to_string())
+            .env("JITOPT_SMITH", selection.graphs.to_string())
             .env("JITOPT_FIND_ONLY", "1");
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
         let lines = BufReader::new(child.stdout.take().context("no output")?).lines();

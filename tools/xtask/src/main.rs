@@ -37,7 +37,7 @@ fn main() -> ExitCode {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match chore(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) if error.is::<Told>() => ExitCode::FAILURE,
+        Err(error) if error.is::<Reported>() => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
@@ -71,15 +71,15 @@ fn chore(arguments: &[&str]) -> Result<()> {
 
 /// A failure that the failed command already reported.
 #[derive(Debug)]
-struct Told;
+struct Reported;
 
-impl std::fmt::Display for Told {
+impl std::fmt::Display for Reported {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("see above")
     }
 }
 
-impl std::error::Error for Told {}
+impl std::error::Error for Reported {}
 
 /// The root directory of the repository.
 fn root() -> PathBuf {
@@ -97,20 +97,20 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
 
 /// Reads the arguments of `mutants`.
 fn mutants(root: &Path, arguments: &[&str]) -> Result<()> {
-    let mut asked = faults::Asked { filter: String::new(), hours: None, every: 1, graphs: 1000, anew: false };
+    let mut selection = faults::Selection { filter: String::new(), hours: None, every: 1, graphs: 1000, anew: false };
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
         let mut number = || rest.next().with_context(|| format!("{argument} has no number\n{HELP}"));
         match *argument {
-            "--hours" => asked.hours = Some(number()?.parse().with_context(|| format!("{argument} takes hours"))?),
-            "--every" => asked.every = number()?.parse().with_context(|| format!("{argument} takes a number"))?,
-            "--graphs" => asked.graphs = number()?.parse().with_context(|| format!("{argument} takes a number"))?,
-            "--anew" => asked.anew = true,
-            filter if asked.filter.is_empty() && !filter.starts_with('-') => asked.filter = filter.to_owned(),
+            "--hours" => selection.hours = Some(number()?.parse().with_context(|| format!("{argument} takes hours"))?),
+            "--every" => selection.every = number()?.parse().with_context(|| format!("{argument} takes a number"))?,
+            "--graphs" => selection.graphs = number()?.parse().with_context(|| format!("{argument} takes a number"))?,
+            "--anew" => selection.anew = true,
+            filter if selection.filter.is_empty() && !filter.starts_with('-') => selection.filter = filter.to_owned(),
             other => bail!("unexpected argument `{other}`\n{HELP}"),
         }
     }
-    faults::run(root, &asked)
+    faults::run(root, &selection)
 }
 
 /// Runs mutation tests for hours; failing mutants are saved in `target/mutants`.
@@ -144,7 +144,7 @@ fn bless(root: &Path, filter: Option<&str>) -> Result<()> {
     };
     let mut tests = jitopt(&["test", "testdata", "--bless"]);
     let status = tests.args(filter.map(|filter| format!("--filter={filter}"))).status()?;
-    ensure!(status.success(), Told);
+    ensure!(status.success(), Reported);
     let listed = jitopt(&["--list-passes=markdown"]).stderr(Stdio::null()).output()?;
     let path = root.join(documents::PASS_CHAPTER);
     let text = std::fs::read_to_string(&path)?;

@@ -17,8 +17,8 @@ impl Smith {
             2 => self.joined_twice(),
             3 => self.same_key_twice(),
             4 => self.cast_like(),
-            5 if self.depth > 0 => self.asked_twice(),
-            6 if self.depth > 0 => self.length_asked(),
+            5 if self.depth > 0 => self.tested_twice(),
+            6 if self.depth > 0 => self.length_tested(),
             7 => self.number_as_tensor(),
             8 => self.of_constants(),
             _ => self.real_numbers(),
@@ -126,7 +126,7 @@ impl Smith {
     }
 
     /// A branch that is equivalent to its condition, and one that tests the condition again.
-    fn asked_twice(&mut self) -> Option<Known> {
+    fn tested_twice(&mut self) -> Option<Known> {
         let condition = self.earlier(O::Bool)?;
         let answers = self.pick(&[[true, false], [true, false], [false, true], [true, true]]);
         let taken = usize::from(!matches!(condition.1, IValue::Bool(true)));
@@ -163,14 +163,14 @@ impl Smith {
     }
 
     /// A branch on the length of a list: the length is known in one branch only.
-    fn length_asked(&mut self) -> Option<Known> {
+    fn length_tested(&mut self) -> Option<Known> {
         let parts: Vec<Known> = (0..1 + self.draws.below(3)).filter_map(|_| self.earlier(O::Tensor)).collect();
         let list = self.list(&parts, Type::tensor())?;
         let length = self.made_of("aten::len", std::slice::from_ref(&list))?;
-        let asked = IValue::Int(self.draws.int(1, 4));
-        let asked = self.constant(asked);
+        let other = IValue::Int(self.draws.int(1, 4));
+        let other = self.constant(other);
         let kind = self.pick(&["aten::eq", "aten::ne"]);
-        let condition = self.made_of(kind, &[length.clone(), asked])?;
+        let condition = self.made_of(kind, &[length.clone(), other])?;
         let node = self.graph.create(prim::IF);
         self.graph.add_input(node, condition.0);
         self.graph.append(self.block, node);

@@ -5,12 +5,12 @@
 //! these motifs have few surrounding nodes, and their operands are finite, have fitting sizes, and
 //! are written by no other node.
 
+mod conditions;
 mod each_iteration;
 mod given_gradients;
 mod matrices;
 mod near_groups;
 mod near_patterns;
-mod questions;
 mod shared_memory;
 
 use super::{Known, Smith, copies, refined, returned};
@@ -49,7 +49,7 @@ const MOTIFS: &[Motif] = &[
     Smith::float_less_zero,
     Smith::summed_to_sizes,
     Smith::neutral_of_integers,
-    Smith::list_length_asked,
+    Smith::list_length_tested,
     Smith::neutral_of_bools,
     Smith::attended_twice,
     Smith::draws_of_constants,
@@ -72,8 +72,8 @@ const MOTIFS: &[Motif] = &[
     Smith::norm_of_zeros,
     Smith::norm_that_trains,
     Smith::summed_to_sizes,
-    Smith::handed_back,
-    Smith::handed_back,
+    Smith::passed_back,
+    Smith::passed_back,
     Smith::infinite_in_identities,
     Smith::neutral_of_bools,
 ];
@@ -126,26 +126,26 @@ impl Smith {
     }
 
     /// A tensor with a complete type.
-    fn told(&mut self, shape: &[i64], dtype: DType) -> Known {
+    fn typed(&mut self, shape: &[i64], dtype: DType) -> Known {
         let value = self.tensor_of_shape(shape, dtype);
         let ty = value.tensor().map_or(Type::tensor(), refined);
         self.given(value, ty)
     }
 
     /// A tensor with an unrefined type.
-    fn untold(&mut self, shape: &[i64], dtype: DType) -> Known {
+    fn untyped(&mut self, shape: &[i64], dtype: DType) -> Known {
         let value = self.tensor_of_shape(shape, dtype);
         self.given(value, Type::tensor())
     }
 
     /// A floating-point matrix whose type does not contain sizes.
-    fn half_told(&mut self, shape: &[i64]) -> Known {
+    fn partly_typed(&mut self, shape: &[i64]) -> Known {
         let value = self.tensor_of_shape(shape, DType::Float);
         self.given(value, parse_all(b"Float(*, *)").unwrap_or(Type::tensor()))
     }
 
     fn floats(&mut self, shape: &[i64]) -> Known {
-        if self.chance(2) { self.told(shape, DType::Float) } else { self.untold(shape, DType::Float) }
+        if self.chance(2) { self.typed(shape, DType::Float) } else { self.untyped(shape, DType::Float) }
     }
 
     // ---- nodes

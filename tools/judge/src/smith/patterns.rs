@@ -146,7 +146,7 @@ impl Smith {
         let condition = self.operand(O::Bool)?;
         let taken = matches!(condition.1, IValue::Bool(true));
         let (first, second) = if taken == self.chance(3) { (other, base.clone()) } else { (base.clone(), other) };
-        let output = self.handed_on(&condition, [first.0, second.0], returned(&base.1));
+        let output = self.selected_by(&condition, [first.0, second.0], returned(&base.1));
         Some((output, if taken { first.1 } else { second.1 }))
     }
 

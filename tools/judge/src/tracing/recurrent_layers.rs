@@ -53,7 +53,7 @@ enum Arranged {
 }
 
 /// The trailing operands that both kinds of layers have.
-struct Told<'a> {
+struct Trailing<'a> {
     params: &'a [IValue],
     biases: bool,
     layers: i64,
@@ -90,8 +90,8 @@ impl Tracer<'_> {
         let [Bool(biases), Int(layers), Float(dropout), Bool(train), Bool(both)] = rest else { return Ok(None) };
         let params = params.borrow();
         let is_dropped = *dropout > 0.0 && *train;
-        let told = Told { params: &params, biases: *biases, layers: *layers, is_dropped, both: *both };
-        let Some(weights) = self.weights(&told)? else { return Ok(None) };
+        let trailing = Trailing { params: &params, biases: *biases, layers: *layers, is_dropped, both: *both };
+        let Some(weights) = self.weights(&trailing)? else { return Ok(None) };
         let x = self.operand_of(x, Type::tensor())?;
         let steps = match (&arranged, out) {
             (Arranged::Along(dim), Some(out)) => {
@@ -116,14 +116,14 @@ impl Tracer<'_> {
     }
 
     /// The weights of each layer and direction; `None` if they are not those of plain cells.
-    fn weights(&mut self, told: &Told) -> Result<Option<Vec<Vec<Value>>>, Stop> {
-        let each = if told.biases { 4 } else { 2 };
-        let count = (1 + usize::from(told.both)) * usize::try_from(told.layers).unwrap_or(0);
-        if told.params.len() != each * count || told.is_dropped {
+    fn weights(&mut self, trailing: &Trailing) -> Result<Option<Vec<Vec<Value>>>, Stop> {
+        let each = if trailing.biases { 4 } else { 2 };
+        let count = (1 + usize::from(trailing.both)) * usize::try_from(trailing.layers).unwrap_or(0);
+        if trailing.params.len() != each * count || trailing.is_dropped {
             return Ok(None);
         }
         let mut weights = Vec::new();
-        for group in told.params.chunks_exact(each) {
+        for group in trailing.params.chunks_exact(each) {
             let mut all = Vec::new();
             for part in group {
                 all.push(self.operand_of(part, Type::tensor())?);
@@ -141,19 +141,19 @@ impl Tracer<'_> {
         let mut steps = layers.steps.clone();
         let mut last: Vec<Vec<Value>> = vec![Vec::new(); layers.states.len()];
         for (layer, both) in layers.weights.chunks(layers.directions).enumerate() {
-            let mut beside: Vec<Vec<Value>> = vec![Vec::new(); steps.len()];
+            let mut by_direction: Vec<Vec<Value>> = vec![Vec::new(); steps.len()];
             for (direction, weights) in both.iter().enumerate() {
                 let at = (layer * layers.directions + direction) as i64;
                 let first: Vec<Value> = layers.states.iter().map(|&all| self.selected(all, 0, at)).collect();
                 let (hidden, states) = self.run_in_direction(&layers, &steps, first, weights, direction == 1);
-                beside.iter_mut().zip(hidden).for_each(|(all, value)| all.push(value));
+                by_direction.iter_mut().zip(hidden).for_each(|(all, value)| all.push(value));
                 last.iter_mut().zip(states).for_each(|(all, value)| all.push(value));
             }
             let joined = |parts: Vec<Value>| match parts[..] {
                 [only] => only,
                 _ => self.joined("aten::cat", &parts, 1),
             };
-            steps = beside.into_iter().map(joined).collect();
+            steps = by_direction.into_iter().map(joined).collect();
         }
         let mut results = vec![match layers.arranged {
             Arranged::Along(dim) => self.joined("aten::stack", &steps, dim),

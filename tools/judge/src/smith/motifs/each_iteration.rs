@@ -49,7 +49,7 @@ impl Smith {
 
     /// An operator that would fail is in a loop without iterations.
     pub(super) fn fails_in_no_iteration(&mut self) -> Option<()> {
-        let (x, misfit, start) = (self.floats(&[2, 3]), self.untold(&[2, 3], DType::Float), self.floats(&[2]));
+        let (x, misfit, start) = (self.floats(&[2, 3]), self.untyped(&[2, 3], DType::Float), self.floats(&[2]));
         let none = IValue::Int(self.draws.int(-1, 1));
         let trips = if self.chance(2) { self.given(none, Type::int()) } else { self.constant(none) };
         let end = self.iterations(&trips, &start, &|smith, _, state| {
@@ -60,7 +60,7 @@ impl Smith {
 
     /// The program raises an exception before an operator of the same iteration would.
     pub(super) fn raises_each_iteration(&mut self) -> Option<()> {
-        let (x, misfit, start) = (self.floats(&[2, 3]), self.untold(&[2, 3], DType::Float), self.floats(&[2]));
+        let (x, misfit, start) = (self.floats(&[2, 3]), self.untyped(&[2, 3], DType::Float), self.floats(&[2]));
         let (trips, always) = (self.few_iterations(), self.given(IValue::Bool(true), Type::bool()));
         let end = self.iterations(&trips, &start, &|smith, _, state| {
             smith.raise_if(&always, true, "told");
@@ -111,7 +111,7 @@ impl Smith {
 
     /// Some nodes of a pattern are before the loop, the others in it.
     pub(super) fn view_each_iteration(&mut self) -> Option<()> {
-        let (x, start, trips) = (self.told(&[2, 3], DType::Float), self.floats(&[2, 3]), self.few_iterations());
+        let (x, start, trips) = (self.typed(&[2, 3], DType::Float), self.floats(&[2, 3]), self.few_iterations());
         if self.chance(2) {
             let negated = self.of("aten::neg", &x)?;
             let end = self.iterations(&trips, &start, &|smith, _, state| smith.sum(state, &negated))?;

@@ -11,10 +11,10 @@ impl Smith {
     /// Gradient formulas and sums of gradients: parameters, zeros, and values that forward either
     /// of them.
     pub(super) fn gradients_given(&mut self) -> Option<()> {
-        let x = self.untold(&[2, 2], DType::Float);
+        let x = self.untyped(&[2, 2], DType::Float);
         let zero = self.unrun("prim::AutogradZero", &[], Type::tensor());
         let mut gradients = vec![(zero, IValue::Undefined), self.undefined()];
-        gradients.push(self.untold(&[2, 2], DType::Float));
+        gradients.push(self.untyped(&[2, 2], DType::Float));
         gradients.push(self.of("aten::neg", &x)?);
         for _ in 0..3 + self.draws.below(3) {
             let (a, b) = (self.pick(&gradients), self.pick(&gradients));
@@ -41,7 +41,7 @@ impl Smith {
     /// A branch that returns one of two gradients.
     fn one_of(&mut self, a: Known, b: Known) -> Known {
         let flag = self.flag();
-        let output = self.handed_on(&flag, [a.0, b.0], Type::tensor());
+        let output = self.selected_by(&flag, [a.0, b.0], Type::tensor());
         let taken = if matches!(flag.1, IValue::Bool(true)) { a } else { b };
         (output, taken.1)
     }

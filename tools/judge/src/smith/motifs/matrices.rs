@@ -68,7 +68,7 @@ impl Smith {
     /// An exception of the program between products with a common factor, followed by a product
     /// that fails.
     pub(super) fn products_around_a_raise(&mut self) -> Option<()> {
-        let (common, other, misfit) = (self.floats(&[2, 3]), self.floats(&[3, 2]), self.untold(&[4, 2], DType::Float));
+        let (common, other, misfit) = (self.floats(&[2, 3]), self.floats(&[3, 2]), self.untyped(&[4, 2], DType::Float));
         let always = self.given(IValue::Bool(true), Type::bool());
         for _ in 0..4 {
             let product = self.product_with(&common, &other, true)?;
@@ -84,9 +84,9 @@ impl Smith {
 
     /// A product and a summand with complete types, one of which is scaled.
     pub(super) fn scaled_summand(&mut self) -> Option<()> {
-        let (a, b) = (self.told(&[2, 3], DType::Float), self.told(&[3, 4], DType::Float));
+        let (a, b) = (self.typed(&[2, 3], DType::Float), self.typed(&[3, 4], DType::Float));
         let shape: &[i64] = self.pick(&[&[2, 4][..], &[4], &[1, 4]]);
-        let summand = self.told(shape, DType::Float);
+        let summand = self.typed(shape, DType::Float);
         let a = self.rectified(&a)?;
         self.tell(&a);
         let product = self.made_of("aten::mm", &[a.clone(), b])?;
@@ -106,7 +106,7 @@ impl Smith {
     /// A product and a summand that may be larger than it: types contain no sizes.
     pub(super) fn sizes_not_reported(&mut self) -> Option<()> {
         let rows = self.draws.int(1, 3);
-        let (a, b, other) = (self.half_told(&[1, 3]), self.half_told(&[3, 4]), self.half_told(&[rows, 4]));
+        let (a, b, other) = (self.partly_typed(&[1, 3]), self.partly_typed(&[3, 4]), self.partly_typed(&[rows, 4]));
         let product = self.made_of("aten::mm", &[a.clone(), b.clone()])?;
         // Of equal sizes, for symbolic shapes.
         let like_it = self.made_of("aten::mm", &[a, b])?;
@@ -121,7 +121,7 @@ impl Smith {
 
     /// Sliding windows over an image.
     pub(super) fn windows(&mut self) -> Option<()> {
-        let (image, weight) = (self.told(&[1, 2, 5, 5], DType::Float), self.told(&[3, 2, 2, 2], DType::Float));
+        let (image, weight) = (self.typed(&[1, 2, 5, 5], DType::Float), self.typed(&[3, 2, 2, 2], DType::Float));
         let stride = self.draws.int(1, 3);
         let [stride, padding, one] = [stride, 0, 1].map(|n| IValue::list([IValue::Int(n), IValue::Int(n)]));
         let [stride, padding, dilation] = [stride, padding, one].map(|list| self.constant(list));
@@ -151,8 +151,8 @@ impl Smith {
         let alpha = if self.chance(2) { self.one() } else { alpha };
         let made = self.made_of("aten::add_", &[product.clone(), bias, alpha])?;
         if self.chance(2) {
-            let besides = self.of("aten::neg", &product)?;
-            self.see(&besides)?;
+            let negated = self.of("aten::neg", &product)?;
+            self.see(&negated)?;
         }
         self.see(&made)
     }

@@ -27,7 +27,7 @@ impl Smith {
     pub(super) fn computed_and_divided(&mut self) -> Option<()> {
         let (x, shape) = (self.floats(&[2, 4]), self.pick(&[&[2, 4][..], &[4], &[3, 2, 4]]));
         let dtype = self.pick(&[DType::Float, DType::Double]);
-        let y = self.untold(shape, dtype);
+        let y = self.untyped(shape, dtype);
         let x = self.of("aten::abs", &x)?;
         let computed = match self.draws.below(4) {
             0 => self.made_of("aten::type_as", &[x.clone(), y]),
@@ -66,7 +66,7 @@ impl Smith {
     /// A size query on an intermediate value.
     pub(super) fn size_on_the_way(&mut self) -> Option<()> {
         let (x, shape) = (self.floats(&[2, 4]), self.pick(&[&[4][..], &[3, 2, 4], &[3, 2, 4]]));
-        let y = self.untold(shape, DType::Double);
+        let y = self.untyped(shape, DType::Double);
         let kind = self.pick(&["aten::type_as", "aten::type_as", "aten::mul"]);
         let between = self.made_of(kind, &[x, y])?;
         let last = self.of("aten::neg", &between)?;

@@ -23,7 +23,7 @@ impl Smith {
 
     /// An in-place operator keeps the element type of its destination, whatever the source is.
     pub(super) fn written_in_wider_elements(&mut self) -> Option<()> {
-        let (x, wider) = (self.floats(&[2]), self.told(&[2], DType::Double));
+        let (x, wider) = (self.floats(&[2]), self.typed(&[2], DType::Double));
         let memory = self.rectified(&x)?;
         let one = self.one();
         let written = match self.draws.below(3) {
@@ -46,7 +46,7 @@ impl Smith {
             (DType::Long, DType::Half, DType::Float),
             (DType::Double, DType::Float, DType::Float),
         ]);
-        let (a, b) = (self.large(first), self.told(&[2, 2], second));
+        let (a, b) = (self.large(first), self.typed(&[2, 2], second));
         let b = self.rectified(&b)?;
         self.tell(&b);
         let dims = self.pick(&[[0, 0], [1, 1], [0, 1], [1, 0], [0, 0], [1, 1]]);
@@ -59,7 +59,7 @@ impl Smith {
         }
         // A concatenation along the other dimension fits too.
         let shape = if dims[0] == 0 { [4, 2] } else { [2, 4] };
-        let more = self.told(&shape, last);
+        let more = self.typed(&shape, last);
         let parts = if self.chance(2) { [joined, more] } else { [more, joined] };
         let parts = self.list(&parts, Type::tensor())?;
         let dim = self.constant(IValue::Int(dims[1]));
@@ -70,7 +70,7 @@ impl Smith {
     /// Integers beyond the range of half precision, if the element type is an integer type.
     fn large(&mut self, dtype: DType) -> Known {
         if dtype.is_float() {
-            return self.told(&[2, 2], dtype);
+            return self.typed(&[2, 2], dtype);
         }
         let value = IValue::Tensor(Tensor::of(&[1e6; 4], dtype, &[2, 2], Precision::Typed));
         let known = self.given(value, Type::tensor());
@@ -80,7 +80,7 @@ impl Smith {
 
     /// A list grows between its construction and its concatenation.
     pub(super) fn list_grows(&mut self) -> Option<()> {
-        let [a, b, c] = [(); 3].map(|()| self.told(&[2, 3], DType::Float));
+        let [a, b, c] = [(); 3].map(|()| self.typed(&[2, 3], DType::Float));
         let list = self.list(&[a, b], Type::tensor())?;
         if !self.chance(4) {
             self.run("aten::append", &[list.clone(), c]).then_some(())?;
@@ -96,7 +96,7 @@ impl Smith {
     /// A cast may return its operand itself, which is then written through it.
     pub(super) fn perhaps_itself(&mut self) -> Option<()> {
         let dtype = self.pick(&[DType::Float, DType::Float, DType::Double]);
-        let (x, like) = (self.untold(&[2, 3], DType::Float), self.untold(&[2, 3], dtype));
+        let (x, like) = (self.untyped(&[2, 3], DType::Float), self.untyped(&[2, 3], dtype));
         let memory = self.rectified(&x)?;
         let cast = self.made_of("aten::type_as", &[memory.clone(), like])?;
         let read = self.of("aten::neg", &cast)?;
@@ -118,7 +118,7 @@ impl Smith {
 
     /// A near copy of an operand is in a list that is returned together with the operand.
     pub(super) fn held_by_a_list(&mut self) -> Option<()> {
-        let (x, one) = (self.told(&[2], DType::Float), self.one());
+        let (x, one) = (self.typed(&[2], DType::Float), self.one());
         let memory = self.rectified(&x)?;
         self.tell(&memory);
         let same = self.made_of("aten::mul", &[memory.clone(), one])?;
@@ -129,7 +129,7 @@ impl Smith {
     }
 
     /// A call or a fork returns memory of its argument, and may write to it; so may the caller.
-    pub(super) fn handed_back(&mut self) -> Option<()> {
+    pub(super) fn passed_back(&mut self) -> Option<()> {
         let (x, forks) = (self.floats(&[2]), self.chance(2));
         let memory = self.rectified(&x)?;
         let same = self.by_call(&memory, forks)?;

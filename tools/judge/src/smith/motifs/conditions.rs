@@ -34,8 +34,8 @@ impl Smith {
         // The exception is not raised.
         let number = if equals { value } else { value + 2 };
         let holds = (kind == "aten::eq") == equals;
-        let (n, asked) = (self.unknown(IValue::Int(value)), self.constant(IValue::Int(number)));
-        let condition = self.made_of(kind, &[n.clone(), asked])?;
+        let (n, other) = (self.unknown(IValue::Int(value)), self.constant(IValue::Int(number)));
+        let condition = self.made_of(kind, &[n.clone(), other])?;
         let condition = if holds == when { self.of("aten::__not__", &condition)? } else { condition };
         self.raise_if(&condition, when, "told");
         let behind = self.made_of("aten::mul", &[n.clone(), n])?;
@@ -67,7 +67,7 @@ impl Smith {
     pub(super) fn neutral_of_integers(&mut self) -> Option<()> {
         let dtype = self.pick(&[DType::Long, DType::Int, DType::Float]);
         let one = self.pick(&[IValue::Int(1), IValue::Int(1), IValue::Float(1.0)]);
-        let (x, one) = (self.told(&[3], dtype), self.constant(one));
+        let (x, one) = (self.typed(&[3], dtype), self.constant(one));
         // Fresh memory that no other value aliases.
         let x = self.rectified(&x)?;
         self.tell(&x);
@@ -94,7 +94,7 @@ impl Smith {
     /// Types do not show whether operands of multiplications and additions are bools.
     pub(super) fn neutral_of_bools(&mut self) -> Option<()> {
         let dtype = self.pick(&[DType::Bool, DType::Bool, DType::Float]);
-        let (x, one, zero) = (self.untold(&[3], dtype), self.one(), self.constant(IValue::Int(0)));
+        let (x, one, zero) = (self.untyped(&[3], dtype), self.one(), self.constant(IValue::Int(0)));
         let kind = if dtype == DType::Bool { "aten::logical_not" } else { "aten::abs" };
         let x = self.of(kind, &x)?;
         self.graph.set_type(x.0, Type::tensor());
@@ -108,14 +108,14 @@ impl Smith {
     }
 
     /// The unknown length of a list, queried again where it is known.
-    pub(super) fn list_length_asked(&mut self) -> Option<()> {
+    pub(super) fn list_length_tested(&mut self) -> Option<()> {
         let parts: Vec<IValue> = (0..2).map(|_| self.tensor_of_shape(&[2], DType::Float)).collect();
         let list = self.given(IValue::list(parts), Type::list(Type::tensor()));
         let length = self.of("aten::len", &list)?;
-        let asked = IValue::Int(self.draws.int(1, 4));
-        let asked = self.constant(asked);
+        let other = IValue::Int(self.draws.int(1, 4));
+        let other = self.constant(other);
         let kind = self.pick(&["aten::eq", "aten::ne"]);
-        let condition = self.made_of(kind, &[length, asked])?;
+        let condition = self.made_of(kind, &[length, other])?;
         let results = self.either(&condition, &|smith, is_then| {
             let length = smith.of("aten::len", &list)?;
             Some(vec![if is_then { length } else { smith.of("aten::neg", &length)? }])
@@ -156,7 +156,7 @@ impl Smith {
     /// A norm of zeros: without a bias, their sign is that of the weight.
     pub(super) fn norm_of_zeros(&mut self) -> Option<()> {
         let (x, weight, mean) =
-            (self.told(&[3, 2], DType::Float), self.told(&[2], DType::Float), self.told(&[2], DType::Float));
+            (self.typed(&[3, 2], DType::Float), self.typed(&[2], DType::Float), self.typed(&[2], DType::Float));
         let zero = self.constant(IValue::Int(0));
         let x = self.made_of("aten::mul", &[x, zero.clone()])?;
         self.tell(&x);
@@ -173,8 +173,8 @@ impl Smith {
     /// Running statistics that a norm updates, in the memory of its weight, of its bias, or of
     /// their own.
     pub(super) fn norm_that_trains(&mut self) -> Option<()> {
-        let x = self.told(&[3, 2], DType::Float);
-        let [weight, bias, mean, variance] = [(); 4].map(|()| self.told(&[2], DType::Float));
+        let x = self.typed(&[3, 2], DType::Float);
+        let [weight, bias, mean, variance] = [(); 4].map(|()| self.typed(&[2], DType::Float));
         let rows: Option<Vec<Known>> =
             [weight, bias, mean, variance].iter().map(|row| self.of("aten::abs", row)).collect();
         let rows = rows?;
@@ -190,8 +190,8 @@ impl Smith {
     /// A norm whose element type is too small for its epsilon.
     pub(super) fn norm_of_few_bits(&mut self) -> Option<()> {
         let dtype = self.pick(&[DType::Half, DType::BFloat16, DType::Float]);
-        let x = self.told(&[3, 2], dtype);
-        let [weight, bias, mean] = [(); 3].map(|()| self.told(&[2], dtype));
+        let x = self.typed(&[3, 2], dtype);
+        let [weight, bias, mean] = [(); 3].map(|()| self.typed(&[2], dtype));
         let zero = self.constant(IValue::Int(0));
         let variance = self.made_of("aten::mul", &[mean.clone(), zero])?;
         self.tell(&variance);
