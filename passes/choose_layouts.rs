@@ -280,7 +280,7 @@ impl Chain {
         Cost { saved: 2 * self.nodes.iter().filter(converts).count(), added }
     }
 
-    /// Why it keeps its layout.
+    /// The reason why it keeps its layout.
     fn refusal(&self, graph: &Graph, db: &AliasDb) -> Option<String> {
         let Cost { saved, added } = self.cost(graph);
         if saved <= added {

@@ -194,7 +194,7 @@ fn scores_of(graph: &Graph, softmax: Node) -> Option<Vec<Node>> {
     None
 }
 
-/// Why attention is no call.
+/// The reason why attention is no call.
 fn without_attention(graph: &Graph, db: &AliasDb, nodes: &[Node]) -> Option<&'static str> {
     let (first, last) = (nodes[0], nodes[nodes.len() - 1]);
     if elements(graph, last).any(|dtype| !dtype.is_float()) && nodes.len() > 1 {
@@ -229,7 +229,7 @@ fn call_of(graph: &Graph, node: Node) -> Option<(Symbol, &'static str)> {
     is_read.then_some((call, counter))
 }
 
-/// Why no library computes a product.
+/// The reason why no library computes a product.
 fn without_library(graph: &Graph, node: Node, call: Symbol) -> Option<String> {
     let verb = if call == library::CONVOLUTION { "convolves" } else { "multiplies" };
     if let Some(dtype) = elements(graph, node).find(|dtype| !dtype.is_float()) {

@@ -105,7 +105,7 @@ struct Liveness {
     effects: EntitySet<Node>,
 }
 
-/// Which memory is live.
+/// The live memory.
 struct Memory {
     db: Rc<AliasDb>,
     live: EntitySet<Location>,

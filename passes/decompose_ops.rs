@@ -107,7 +107,7 @@ fn take_product_apart(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) -
 
 // ---- norms
 
-/// How a norm is decomposed.
+/// The decomposition of a norm.
 struct Norm {
     /// Whether mean and variance are given, so that all of it is pointwise.
     pointwise: bool,

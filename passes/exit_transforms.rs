@@ -13,8 +13,8 @@
 //! ```
 //!
 //! A block either goes on to its end, or exits, or may do both; in the last case a bool says
-//! whether it did, and what follows it runs in an If of this bool. What follows a certain exit, or
-//! an exception, is erased. Where an If sets the bool to one constant in each branch, the next If
+//! whether it did, and the nodes after it run in an If of this bool. Nodes after a certain exit, or
+//! after an exception, are erased. Where an If sets the bool to one constant in each branch, the next If
 //! on it is merged with it. Continuations are removed first, then returns.
 //!
 //! Linear in nodes, but for merged Ifs, whose branches are copied once for each level of nesting.
@@ -74,7 +74,7 @@ fn transform(graph: &mut Graph, exit: Symbol) -> Result<(), PassError> {
     Ok(())
 }
 
-/// How a block, or a node with blocks, ends.
+/// The end of a block, or of a node with blocks.
 #[derive(Clone, Debug)]
 enum End {
     /// At its end.
@@ -104,7 +104,7 @@ struct Transformer<'g> {
     /// Constants and uninitialised values at the beginning of the graph.
     made: HashMap<(Type, Option<bool>), Value>,
     ends: HashMap<Block, End>,
-    /// How the open blocks end as far as is known.
+    /// The ends of the open blocks, as far as they are known.
     open: Vec<End>,
 }
 

@@ -82,7 +82,7 @@ fn has_scatters(graph: &Graph) -> bool {
 
 // ---- views
 
-/// How the new value of a view is put back into the value that it is a view of.
+/// The operation that puts the new value of a view back into its base.
 enum Back {
     /// An operator on the base, the new part, and the other operands of the view.
     Scatter(&'static str),

@@ -306,7 +306,7 @@ impl Fuser {
         self.fusible(graph, consumer).is_ok() && self.refuses(graph, consumer, value).is_none()
     }
 
-    /// Why `consumer` cannot absorb the node that defines `value`.
+    /// The reason why `consumer` cannot absorb the node that defines `value`.
     fn refuses(&mut self, graph: &Graph, consumer: Node, value: Value) -> Option<Refusal> {
         let producer = graph.definer(value)?;
         if let Err(refusal) = self.fusible(graph, producer) {
@@ -334,7 +334,7 @@ impl Fuser {
         self.cannot_move(graph, producer, consumer)
     }
 
-    /// Why `node` cannot stand directly before `anchor`.
+    /// The reason why `node` cannot stand directly before `anchor`.
     fn cannot_move(&mut self, graph: &Graph, node: Node, anchor: Node) -> Option<Refusal> {
         if graph.prev(anchor) == Some(node) {
             return None;

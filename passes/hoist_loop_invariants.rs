@@ -101,7 +101,7 @@ fn is_pure(graph: &Graph, node: Node) -> bool {
     graph.num_blocks(node) == 0 && graph.subgraph(node).is_none() && pure
 }
 
-/// Why a node must be recomputed in each iteration.
+/// The reason why a node must be recomputed in each iteration.
 fn objection(graph: &Graph, db: &AliasDb, node: Node, is_reached: bool) -> Option<&'static str> {
     let types: Vec<Type> = graph.inputs(node).map(|operand| graph.ty(operand)).collect();
     let fails = !ops::operator(graph.era, graph.kind(node)).is_total(&types);

@@ -63,7 +63,7 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     Ok(())
 }
 
-/// How to record a profile that belongs to this graph.
+/// Instructions to record a profile that belongs to this graph.
 fn how_to_record(changed_by: Option<String>) -> String {
     match changed_by {
         Some(passes) => {

@@ -264,7 +264,7 @@ fn nothing_left(graph: &Graph) -> Result<(), PassError> {
     }
 }
 
-/// Why a node still reads a tuple.
+/// The reason why a node still reads a tuple.
 fn why_left(graph: &Graph, node: Node) -> &'static str {
     let tuple = graph.inputs(node).next().and_then(|value| graph.definer(value));
     match tuple.map(|node| graph.kind(node)) {

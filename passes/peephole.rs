@@ -289,7 +289,7 @@ struct Walk {
     reshapes: bool,
 }
 
-/// Which values began to share memory.
+/// The values that began to share memory.
 enum Sharing {
     /// Tracked exactly.
     Exact(StandIns),

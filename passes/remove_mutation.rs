@@ -106,7 +106,7 @@ fn is_unseen(graph: &Graph, value: Value, node: Node, seen: &Seen) -> bool {
     here && !seen.contains(value) && (is_new(graph, value) || is_new_in_both(graph, value) || is_cast(graph, value))
 }
 
-/// Why the memory of `value` may have been observed before.
+/// The reason why the memory of `value` may have been observed before.
 fn why_seen(graph: &Graph, value: Value, node: Node, seen: &Seen) -> String {
     let name = graph.name(value);
     let Some(definer) = graph.definer(value).filter(|&definer| graph.kind(definer) != prim::PARAM) else {

@@ -256,7 +256,7 @@ fn dims(graph: &Graph, value: Value) -> Option<Rc<[Dim]>> {
     graph.ty(value).as_tensor()?.sizes.as_deref().map(Rc::from)
 }
 
-/// How an operator derives the shape of its result.
+/// The rule for the shape of an operator's result.
 fn shape_of(graph: &Graph, node: Node) -> Option<Shape> {
     if graph.kind(node) == prim::AUTOGRAD_ADD {
         return Some(Shape::Broadcast);

@@ -32,7 +32,7 @@ pub(super) struct Passable {
     pub(super) pending: Pending,
 }
 
-/// Why a sum stays in place.
+/// The reason why a sum stays in place.
 pub(super) type Refusal = &'static str;
 
 /// Sums by value.

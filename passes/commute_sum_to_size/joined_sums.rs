@@ -27,7 +27,7 @@ struct Join {
     parts: Vec<Value>,
     /// The concatenated dimension of the sums.
     dim: usize,
-    /// How many dimensions the sums drop.
+    /// The number of dimensions that the sums drop.
     dropped: usize,
     /// The sizes before and after each sum.
     sizes: Vec<(Vec<i64>, Vec<i64>)>,
@@ -45,7 +45,7 @@ fn operands(graph: &Graph, node: Node) -> Option<(Node, i64)> {
 }
 
 impl Join {
-    /// Why the sums cannot be moved after it; nothing where it concatenates no sums.
+    /// The reason why the sums cannot be moved after it; nothing where it concatenates no sums.
     fn of(mover: &Mover, graph: &Graph, node: Node) -> Option<Result<Join, &'static str>> {
         let (holder, dim) = operands(graph, node)?;
         let parts: Vec<Value> = graph.inputs(holder).collect();

@@ -43,7 +43,7 @@ enum Constants {
     In(Block),
 }
 
-/// Why a formula cannot be written: the table and the graph disagree.
+/// The reason why a formula cannot be written: the table and the graph disagree.
 pub(super) type Unfit = String;
 type Step<T> = Result<T, Unfit>;
 

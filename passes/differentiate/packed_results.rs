@@ -12,7 +12,7 @@ use jitopt_core::ir::{Graph, Node, Value};
 use jitopt_core::symbol::prim;
 use rustc_hash::FxHashSet;
 
-/// How a graph packs its results.
+/// The packing of a graph's results in tuples.
 pub(super) struct Packing {
     /// The tuple constructs, in the order of the graph.
     pub(super) nodes: Vec<Node>,

@@ -52,7 +52,7 @@ pub(super) struct Reverse {
     /// Whether gradients are cast to the element types of the values they belong to, as there are
     /// several.
     is_mixed: bool,
-    /// Which values may have a gradient.
+    /// The values that may have a gradient.
     activity: Activity,
 }
 

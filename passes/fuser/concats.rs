@@ -99,7 +99,7 @@ impl Fuser {
         }
     }
 
-    /// Why concatenating in a group gains nothing, or is not possible.
+    /// The reason why concatenating in a group gains nothing, or is not possible.
     fn refuses_concat(&mut self, graph: &Graph, cat: Node, (list, dim): (Node, i64)) -> Option<Refusal> {
         if let Some(refusal) = self.cannot_move(graph, list, cat) {
             return Some(refusal);

@@ -32,7 +32,7 @@ struct Known {
     size: Vec<i64>,
     /// The reduced dimensions, in order.
     dims: Vec<i64>,
-    /// How many of them, the leading ones, the size lacks.
+    /// The number of leading ones that the size lacks.
     lacking: usize,
 }
 

@@ -46,7 +46,7 @@ fn reads_under_window(graph: &Graph, node: Node, value: Value) -> bool {
 }
 
 impl Fuser {
-    /// Why a producer cannot be fused with a consumer, if one of them has a window.
+    /// The reason why a producer cannot be fused with a consumer, if one of them has a window.
     pub(super) fn refuses_windows(&mut self, graph: &Graph, consumer: Node, producer: Node) -> Option<Refusal> {
         if self.level < 2 || !self.slides(graph, consumer) && !self.slides(graph, producer) {
             return None;

@@ -1,4 +1,4 @@
-//! Why two nodes are not fused.
+//! Reasons why two nodes are not fused.
 
 use jitopt_core::ir::{Graph, Node, Value};
 use jitopt_core::log::tracing::level_filters::LevelFilter;

@@ -54,7 +54,7 @@ struct Side<'g> {
     node: Node,
     /// Its section, if it is a group with reductions.
     section: Option<&'g Graph>,
-    /// How its values lie, if it reduces.
+    /// The axis maps of its values, if it reduces.
     axis_maps: AxisMaps,
     reduces: bool,
 }
@@ -324,7 +324,7 @@ impl Fuser {
         Some(group)
     }
 
-    /// Why a producer cannot be fused with `consumer`, if one of them reduces.
+    /// The reason why a producer cannot be fused with `consumer`, if one of them reduces.
     pub(super) fn refuses_reductions(&mut self, graph: &Graph, consumer: Node, producer: Node) -> Option<Refusal> {
         if self.level < 2 {
             return None;

@@ -121,7 +121,7 @@ fn entries<'a>(facts: &Facts<'a>, dict: Value) -> Option<Vec<(&'a Attribute, Val
 
 const MOST_ENTRIES: usize = 64;
 
-/// How many enclosing branches are searched for a condition.
+/// The maximal number of enclosing branches that are searched for a condition.
 const MOST_BRANCHES: usize = 16;
 
 fn length_in_branch(facts: &Facts<'_>, node: Node) -> Option<Edit> {

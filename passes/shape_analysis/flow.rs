@@ -20,12 +20,12 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 
-/// How many facts are inferred.
+/// The extent of the inferred facts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// Those that PyTorch infers.
+    /// The facts that PyTorch infers.
     AsPyTorch,
-    /// All that the rules give.
+    /// All facts that follow from the rules.
     Precise,
 }
 

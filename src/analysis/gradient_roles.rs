@@ -21,8 +21,8 @@ pub const HIDDEN: [Symbol; 6] = [
 /// The indices.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Roles {
-    /// How many results the forward graph had: values captured for the backward graph come after
-    /// them.
+    /// The original number of results of the forward graph: values captured for the backward graph
+    /// come after them.
     pub real_outputs: usize,
     /// The results of the forward graph whose gradients are the first params of the backward graph.
     pub input_vjps: Vec<usize>,

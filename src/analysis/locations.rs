@@ -4,7 +4,7 @@
 //! An element is the set of the elements that are the leaves of its points-to graph. Such sets grow
 //! quadratically where branches are joined repeatedly, so they are bounded: up to [`MAX_SET`]
 //! locations are distinct, and a set that would be larger merges its members into one location.
-//! That is sound (more may alias, nothing less), and it costs a union-find step per member, once.
+//! This is sound (more may alias, nothing less), and it costs a union-find step per member, once.
 //! Memory that becomes reachable from outside is merged with the wildcard of its type in the same
 //! way. So all this takes time linear in the notes, except for a sort of the contents of
 //! containers.

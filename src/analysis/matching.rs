@@ -55,7 +55,7 @@ pub struct Rule {
     pub exclusive: bool,
 }
 
-/// Why a graph is not a valid pattern, or not a valid replacement for one.
+/// The reason why a graph is not a valid pattern, or not a valid replacement for one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unfit {
     /// The error message.
@@ -74,7 +74,7 @@ pub struct Match {
     constants: Vec<Node>,
 }
 
-/// Why a node is not the anchor of a match.
+/// The reason why a node is not the anchor of a match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mismatch {
     /// The pattern does not match.
@@ -350,7 +350,7 @@ fn anchor(pattern: &Graph) -> Result<Node, String> {
     }
 }
 
-/// Which results may share memory with a param, and which with each other.
+/// The results that may share memory with a param or with each other.
 fn sharing(graph: &Graph) -> Vec<bool> {
     let db = AliasDb::new(graph);
     let (params, results): (Vec<Value>, Vec<Value>) =

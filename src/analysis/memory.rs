@@ -1,9 +1,9 @@
 //! Points-to constraints, recorded during the traversal: elements, what they point to and contain,
 //! and writes.
 //!
-//! Nothing is resolved here. What an element may be is known when all edges are, so the traversal
-//! only records notes, and [`super::locations`] resolves them. A note costs a few bytes and no
-//! look-up.
+//! Nothing is resolved here. The values of an element are known when all edges are, so the
+//! traversal only records notes, and [`super::locations`] resolves them. A note costs a few bytes
+//! and no look-up.
 
 pub(super) use super::type_classes::Element;
 use super::type_classes::{Breadth, ClassRow, TypeClass, TypeClasses};

@@ -183,7 +183,7 @@ impl AliasDb {
     }
 }
 
-/// Why a node cannot move.
+/// The reason why a node cannot move.
 enum Obstacle {
     /// The node itself, or its destination.
     Itself,

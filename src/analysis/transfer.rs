@@ -23,7 +23,7 @@ pub(super) mod flag {
     pub(crate) const WRITES: u8 = 2;
 }
 
-/// How values enter and leave a block.
+/// The transfer of values into and out of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Passage {
     /// The root of a graph.

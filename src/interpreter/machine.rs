@@ -37,7 +37,7 @@ pub trait Watch {
     /// At the start of a graph, a taken branch or an iteration of a loop, with the values of its
     /// params, which may be replaced.
     fn entered(&mut self, _graph: &Graph, _block: Block, _params: &mut [IValue]) {}
-    /// Before a kernel runs: whether it may. What a kernel makes can be much larger than its
+    /// Before a kernel runs: whether it may. Results of a kernel can be much larger than its
     /// operands.
     fn before(&mut self, _call: &Call) -> Result<(), Stop> {
         Ok(())

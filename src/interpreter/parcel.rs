@@ -1,8 +1,8 @@
 //! Values for another thread: memory is shared for reading, everything else is copied.
 //!
-//! Values that share memory, or are one list, do so on the other side, too. What one side writes
-//! afterwards, the other one does not see: memory that another thread reads is copied before it is
-//! written. So the other side has the values as they were.
+//! Values that share memory, or are one list, do so on the other side, too. Later writes of one side
+//! are not visible to the other one: memory that another thread reads is copied before it is
+//! written.
 
 use super::ivalue::{EnumMember, IValue, Key, Object};
 use crate::symbol::Symbol;

@@ -64,7 +64,7 @@ fn same(a: &str, b: &str) -> bool {
     a.len() == b.len() && a.bytes().zip(b.bytes()).all(|(x, y)| fold(x) == fold(y))
 }
 
-/// Which files log, and at which level. An empty specification disables all messages.
+/// The files that log, and their levels. An empty specification disables all messages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spec {
     /// A list is faster than a table for few entries.
@@ -124,7 +124,7 @@ impl fmt::Display for Warning {
     }
 }
 
-/// Why an item is invalid.
+/// The reason why an item is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Problem {
     /// No file, pass or alias has this name.

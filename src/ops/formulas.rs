@@ -31,11 +31,11 @@ pub enum Typing {
     FloatPromoted(usize),
     /// The common type of the first two operands; the result is a bool.
     Compared,
-    /// That of the first operand.
+    /// The type of the first operand.
     Kept,
-    /// That of the first operand, but at least a floating point type.
+    /// The type of the first operand, but at least a floating point type.
     Real,
-    /// That of the first operand; the result is a bool.
+    /// The type of the first operand; the result is a bool.
     Predicate,
     /// The common type of the second and third operand; the first is a bool.
     Chosen,
@@ -43,7 +43,7 @@ pub enum Typing {
     Cast(DType),
     /// The one that this constant operand names.
     Named(usize),
-    /// That of the second operand, which is not read otherwise.
+    /// The type of the second operand, which is not read otherwise.
     Like,
 }
 

@@ -70,10 +70,10 @@ impl ReduceOp {
 /// The reduced dimensions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Over {
-    /// Those of the operand `dim`, or all if it is absent. They are removed, unless `keepdim` keeps
-    /// them with size 1.
+    /// The dimensions of the operand `dim`, or all if it is absent. They are removed, unless
+    /// `keepdim` keeps them with size 1.
     Dims,
-    /// That of the operand `dim`; the result has an element for each element.
+    /// The dimension of the operand `dim`; the result has an element for each element.
     Row,
     /// The last ones, as many as `normalized_shape` has; the first result has an element for each
     /// element, the others keep dimensions of size 1.

@@ -20,8 +20,8 @@
 //! row have their effects in [`super::rules`] and [`super::touches`]; the behaviour of earlier
 //! releases concerns few operators, and is a table of its own, [`super::release_rules`].
 //!
-//! What PyTorch says of its operators is in `observed.txt`; a row that says otherwise, or lacks a
-//! fact that was observed, fails a test of this module.
+//! Facts that PyTorch reports of its operators are in `observed.txt`; a row that contradicts or
+//! lacks an observed fact fails a test of this module.
 //!
 //! A kernel of the interpreter is no fact of a row: it is written independently, so that tests
 //! compare two implementations.
@@ -226,7 +226,7 @@ pub struct Row {
     pub gradient: Fact<&'static [Gradient]>,
     /// When a guard after it is redundant, and what profiled runs record around it.
     pub guard: Fact<GuardRow>,
-    /// How much it errs.
+    /// The error of its result.
     pub accuracy: Fact<Accuracy>,
     /// Its semantics besides the result: effects, randomness, memory, linearity. None, where its
     /// schema states them.

@@ -2,8 +2,8 @@
 //! randomness, memory, linearity.
 //!
 //! The facts are those of PyTorch's alias analysis and of its list of nodes with side effects,
-//! observed in its behaviour in 1.3 to 2.15. That of an operator with a row stands there, in the
-//! column `semantics` of [`super::rows`]. The table here is for the rest: constructs, namespaces
+//! observed in its behaviour in 1.3 to 2.15. Operators with a row have them in their column
+//! `semantics`, see [`super::rows`]. The table here is for the rest: constructs, namespaces
 //! (`ns::*`), and operators that are written in place. A kind without either is `DECLARED` if it
 //! has a schema, and `UNKNOWN` otherwise. A new fact is a new field of [`Rule`] and a builder for
 //! it.
@@ -174,7 +174,7 @@ pub enum Elements {
     Promoted,
     /// Bool, regardless of the operands.
     Bool,
-    /// That of operand 0, regardless of the other operands.
+    /// The type of operand 0, regardless of the other operands.
     First,
 }
 
@@ -237,7 +237,7 @@ pub struct Rule {
     /// Whether it may be replaced by its results if its operands are constants; `None` means true
     /// for all kinds whose schema has a fixed number of operands.
     pub folded: Option<bool>,
-    /// How it commutes with a sum.
+    /// The way in which it commutes with a sum.
     pub linear: Option<LinearRow>,
     /// The resources that it touches besides its operands and results.
     pub touches: Option<Touch>,

@@ -4,7 +4,7 @@
 //! Rules stand in [`super::rows`]. The first whose formal an overload has applies. The rules
 //! themselves, which [`Shape`] names, are in `analysis/inference.rs` and the files below it. They
 //! are as precise as possible; `Reported` is the part that `complete_shape_analysis` of PyTorch
-//! reports. That was measured: each overload of 2.15 with operands whose properties are all known,
+//! reports. This was measured: each overload of 2.15 with operands whose properties are all known,
 //! and with operands of known element type and rank; for 1.3 it is derived from recorded graphs.
 
 use super::rows;
@@ -17,15 +17,15 @@ use std::cell::RefCell;
 /// The sizes of results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// Those of the first tensor; contiguous if that was.
+    /// The sizes of the first tensor; contiguous if that was.
     Like,
     /// The first tensor itself, or another view of the same elements.
     Itself,
-    /// Those of all tensors, broadcast together.
+    /// The sizes of all tensors, broadcast together.
     Broadcast,
-    /// Those of the first tensor without `dim`, or with 1 there.
+    /// The sizes of the first tensor without `dim`, or with 1 there.
     Reduce,
-    /// Those of the first n tensors, broadcast together.
+    /// The sizes of the first n tensors, broadcast together.
     BroadcastFirst(usize),
     /// None: a tensor without dimensions.
     Scalar,
@@ -105,11 +105,11 @@ pub enum Shape {
     Padded,
     /// `pixel_shuffle`, `glu`: the rank of the first tensor.
     RankOnly,
-    /// Those of the tensor operand of this name: gradients of an operand.
+    /// The sizes of the tensor operand of this name: gradients of an operand.
     Of(&'static str),
     /// The list operand of this name.
     Listed(&'static str),
-    /// Those of the n-th tensor among the operands.
+    /// The sizes of the n-th tensor among the operands.
     Nth(usize),
     /// One rule for each result.
     Each(&'static [Shape]),
@@ -281,15 +281,15 @@ pub enum Shape {
 /// The element type of results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Element {
-    /// That of the first tensor.
+    /// The type of the first tensor.
     Same,
-    /// That of all tensors, which must be equal.
+    /// The type of all tensors, which must be equal.
     Common,
-    /// That of the first tensor; integers become the default floating point type.
+    /// The type of the first tensor; integers become the default floating point type.
     Real,
     /// The complex type whose parts are of the type of the first tensor.
     Complex,
-    /// That of the parts of the first tensor: `abs`, `norm`.
+    /// The type of the parts of the first tensor: `abs`, `norm`.
     Parts,
     /// The promoted type of all tensors and numbers.
     Promoted,
@@ -313,19 +313,20 @@ pub enum Element {
     Long,
     /// Long, or Int if requested.
     Places,
-    /// That of the first tensor, or Float for Half if `half_to_float` is true.
+    /// The type of the first tensor, or Float for Half if `half_to_float` is true.
     Widened,
     /// `float_power`: doubles, or complex numbers of doubles.
     Power,
-    /// That of the tensor operand of this name.
+    /// The type of the tensor operand of this name.
     Of(&'static str),
     /// This one.
     Fixed(DType),
-    /// That of the first tensor; floating point for integers, and that of the parts for complex.
+    /// The type of the first tensor; floating point for integers, and the type of the parts for
+    /// complex.
     RealParts,
-    /// The promoted type of all tensors, and that of the parts for complex.
+    /// The promoted type of all tensors, and the type of the parts for complex.
     Distance,
-    /// The input type of a softmax: the number `input_dtype`, or that of `self`.
+    /// The input type of a softmax: the number `input_dtype`, or the type of `self`.
     OfInput,
     /// Float for 16-bit floats if `cpu_enabled` is true.
     FullPrecision,
@@ -333,21 +334,21 @@ pub enum Element {
     ReducedPrecision,
     /// Long, or the type of sums of weights.
     OfWeights,
-    /// That of numbers in nested lists.
+    /// The type of numbers in nested lists.
     OfData,
     /// The one that stores the integers of a quantised tensor.
     Stored,
-    /// That of the weight that was packed into an object.
+    /// The type of the weight that was packed into an object.
     PackedWeight,
     /// The quantised one whose integers have the type of the first tensor.
     Quantised,
-    /// That of the weight of a norm if there is one, else that of its input.
+    /// The type of the weight of a norm if there is one, else that of its input.
     OfParameter,
-    /// That of the target of a loss, or the promoted type if that is not floating point.
+    /// The type of the target of a loss, or the promoted type if that is not floating point.
     OfTarget,
     /// As [`Element::Angle`], and that of the first tensor if there is nothing to integrate.
     Integrated,
-    /// That of the first tensor if it keeps its sizes, else as [`Element::Summed`].
+    /// The type of the first tensor if it keeps its sizes, else as [`Element::Summed`].
     SummedTo,
     /// One rule for each result.
     Each(&'static [Element]),
@@ -355,7 +356,7 @@ pub enum Element {
     Statistics,
     /// Operand 0 as in [`Element::Same`], and Long for the other results.
     WithIndex,
-    /// That of the second tensor: `type_as`.
+    /// The type of the second tensor: `type_as`.
     Second,
     /// The promoted type of all tensors but the first: `where`.
     Chosen,
@@ -363,9 +364,9 @@ pub enum Element {
     Named,
     /// The default of a factory: the default floating point type.
     Default,
-    /// That of the given number, floats being of the default type.
+    /// The type of the given number, floats being of the default type.
     OfNumber,
-    /// That of the given number, floats being doubles.
+    /// The type of the given number, floats being doubles.
     OfWideNumber,
 }
 
@@ -429,13 +430,13 @@ pub struct ByValues {
 /// Calls whose operand values determine sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
-    /// Any.
+    /// Any call.
     Always,
-    /// Those with a mask among the indices.
+    /// Calls with a mask among the indices.
     Masked,
-    /// Those where this operand is a tensor and `output_size` is not given.
+    /// Calls where this operand is a tensor and `output_size` is not given.
     Tensor(&'static str),
-    /// Those where this number is negative.
+    /// Calls where this number is negative.
     Negative(&'static str),
 }
 

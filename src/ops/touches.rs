@@ -1,8 +1,8 @@
 //! The resources that operators touch besides their operands and results, for users who run a
 //! program of unknown origin.
 //!
-//! That of an operator with a row stands there, in the column `semantics` of [`super::rows`]; the
-//! table here is for the rest. Patterns end with `*`. Other operators of PyTorch touch nothing; of
+//! Operators with a row have the fact in their column `semantics`, see [`super::rows`]; the table
+//! here is for the rest. Patterns end with `*`. Other operators of PyTorch touch nothing; of
 //! operators without a schema nothing is known.
 
 use crate::symbol::Symbol;
@@ -58,7 +58,7 @@ impl Touch {
     }
 }
 
-/// What kinds without a row of facts touch. `set_` of a tensor takes over the memory of
+/// The resources that kinds without a row touch. `set_` of a tensor takes over the memory of
 /// another, `resize_` grows it without writing to it; both are checked. The `_unsafe`
 /// constructors of sparse tensors do not look at their indices.
 #[rustfmt::skip]

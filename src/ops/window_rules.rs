@@ -10,7 +10,7 @@
 //! Elements are combined in their order in memory of a contiguous image, so that a result has the
 //! same bits on every target.
 
-/// How the elements under a window are combined.
+/// The operation that combines the elements under a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pooled {
     /// The largest, or the last NaN.
@@ -29,7 +29,7 @@ pub enum Pooled {
 /// A window over the last dimensions of the first operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WindowRule {
-    /// How many dimensions it has.
+    /// The number of dimensions.
     pub dims: usize,
     /// The operation on windows.
     pub pooled: Pooled,

@@ -27,7 +27,7 @@ pub struct Session {
     pub remarks: Vec<Remark>,
     /// Notes for the user, each once.
     pub notes: Vec<String>,
-    /// Which rewrites may happen.
+    /// The filter of rewrites.
     pub gate: Gate,
     /// Graphs of functions and methods for inlining, by qualified name.
     pub callees: BTreeMap<String, Graph>,

@@ -28,7 +28,7 @@ use std::fmt::Write as _;
 /// The first words of an entry; the number changes with the format.
 const MAGIC: &str = "# jitopt transform cache 1 ";
 
-/// Why a text is not an entry for a key.
+/// The reason why a text is not an entry for a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unreadable {
     /// It was not written by this program, or not completely.

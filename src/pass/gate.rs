@@ -24,7 +24,7 @@ struct Counter {
     seen: u64,
 }
 
-/// Why a text is not a valid debug counter.
+/// The reason why a text is not a valid debug counter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GateError(String);
 

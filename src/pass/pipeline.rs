@@ -68,7 +68,7 @@ pub struct NamedPipeline {
     pub text: &'static str,
 }
 
-/// Why a text is not a valid pipeline.
+/// The reason why a text is not a valid pipeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PipelineError {
     /// Bytes of the pipeline text.

@@ -1,9 +1,9 @@
-//! Why a pipeline stops.
+//! Reasons why a pipeline stops.
 
 use super::info::PassError;
 use std::fmt;
 
-/// Why a pipeline stopped.
+/// The reason why a pipeline stopped.
 #[derive(Debug)]
 pub enum RunError {
     /// A pass could not meet a request.

@@ -34,7 +34,7 @@ pub enum Lookup {
     NotCached(Why),
 }
 
-/// Why a result is not cached.
+/// The reason why a result is not cached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
     /// The graph has no encoding.
@@ -120,7 +120,7 @@ impl TransformCache {
     /// otherwise calls `run` and caches the result. `words` is a reusable buffer.
     ///
     /// # Errors
-    /// Those of `run`.
+    /// The errors of `run`.
     pub fn transform(&self, graph: &mut Graph, words: &mut GraphWords, run: RunPasses<'_>) -> Result<Lookup, RunError> {
         if let Err(why) = words.read(graph, self.detail) {
             run(graph)?;

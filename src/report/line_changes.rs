@@ -35,7 +35,7 @@ fn number<'a, T: Hash + Eq>(numbers: &mut FxHashMap<&'a T, u32>, element: &'a T)
 
 /// A line of one text or of both, in parts that are new or gone (`true`) and others.
 pub struct Line<'a> {
-    /// Where the line is.
+    /// The side on which the line is.
     pub tag: ChangeTag,
     /// The text, with the end of the line.
     pub parts: Vec<(bool, &'a str)>,

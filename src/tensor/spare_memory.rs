@@ -21,7 +21,7 @@ pub(crate) struct SpareMemory {
     kept_bytes: Cell<usize>,
     lent_bytes: Cell<usize>,
     most_bytes: Cell<usize>,
-    /// How often memory was allocated.
+    /// The number of allocations.
     allocated: Cell<u64>,
 }
 
@@ -49,7 +49,7 @@ impl SpareMemory {
         Opened(OPEN.replace(Some(self.clone())))
     }
 
-    /// How often memory was allocated, as none was left.
+    /// The number of allocations where no spare memory was left.
     pub(crate) fn allocated(&self) -> u64 {
         self.allocated.get()
     }

@@ -37,7 +37,7 @@ const KINDS: &[Kind] = &[
     (8, b"{\"", "a safetensors file holds tensors, but no program", "`jitopt run GRAPH --inputs FILE` reads it"),
 ];
 
-/// What a file is that begins so and is no graph, and what to do.
+/// The kind of a file that begins like this and is not a graph, and advice.
 pub(super) fn of_no_graph(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
     let is = |&&(at, mark, ..): &&Kind| bytes.get(at..).is_some_and(|rest| rest.starts_with(mark));
     let known = KINDS.iter().find(is).map(|&(_, _, message, help)| (message, help));

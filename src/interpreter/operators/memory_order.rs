@@ -21,9 +21,9 @@ enum Order {
     EitherSuggested,
     /// The same for images; volumes of doubles and of integers are contiguous.
     OfConvolution,
-    /// That of the first operand, which has the sizes of the result.
+    /// The order of the first operand, which has the sizes of the result.
     Kept,
-    /// That of the first operand, of which the result is a part.
+    /// The order of the first operand, of which the result is a part.
     Followed,
     /// The same for a number and one tensor, for which PyTorch uses strides even if the tensor is
     /// contiguous.

@@ -794,7 +794,7 @@ fn check_bounds(bounds: &[i64], size: i64) -> Result<(), Stop> {
     if is_inside { Ok(()) } else { Err(Stop::raised("segment_reduce(): a segment is not inside of its row")) }
 }
 
-/// How a segment becomes one number.
+/// The reduction of a segment to one number.
 #[derive(Clone, Copy, PartialEq)]
 enum Fold {
     Sum,

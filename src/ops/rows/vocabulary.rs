@@ -119,7 +119,7 @@ pub(super) const PLAIN_FUNCTIONAL: &str = "torch.functional";
 
 // ---- operands
 
-/// Those that the tests generate from the schema.
+/// Operands that the tests generate from the schema.
 pub(super) const GENERATED: Operands = Operands {
     drawn: &[],
     undrawn: "",
@@ -129,7 +129,7 @@ pub(super) const GENERATED: Operands = Operands {
     as_result: AsResult { rank: false, elements: false },
 };
 
-/// Those of nodes in random groups, a letter each.
+/// Operands of nodes in random groups, a letter each.
 pub(super) const fn drawn(drawn: &'static [&'static str]) -> Operands {
     Operands { drawn, ..GENERATED }
 }

@@ -35,7 +35,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// How many operands it takes.
+    /// The number of operands.
     pub fn arity(self) -> usize {
         match self {
             Kind::Tanh | Kind::Exp => 1,

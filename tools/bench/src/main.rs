@@ -250,7 +250,7 @@ struct Kernels {
     /// Whether to use non-temporal stores [default: for large launches]
     #[arg(long)]
     stream: Option<bool>,
-    /// Where to write the roofline plot
+    /// File to write the roofline plot to
     #[arg(long)]
     roofline: Option<PathBuf>,
 }
@@ -270,7 +270,7 @@ struct Products {
 
 #[derive(Args)]
 struct Models {
-    /// What `write_models.py` wrote
+    /// Folder that `write_models.py` wrote
     folder: PathBuf,
     /// Names of models [default: all]
     names: Vec<String>,

@@ -220,7 +220,7 @@ fn ratio(ratio: Option<f64>) -> String {
     ratio.map_or_else(String::new, |r| format!("{r:.2}"))
 }
 
-/// Why there are no figures.
+/// The reason why there are no figures.
 fn failure(result: &Result<Vec<Usage>, Failure>) -> String {
     match result {
         Err(Failure::TimedOut(limit)) => format!("over {} s", limit.as_secs()),

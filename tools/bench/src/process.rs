@@ -21,7 +21,7 @@ pub struct Usage {
     pub peak_rss: u64,
 }
 
-/// Why a process has no [`Usage`].
+/// The reason why a process has no [`Usage`].
 #[derive(Clone, Debug)]
 pub enum Failure {
     /// It ran past the limit and was killed.

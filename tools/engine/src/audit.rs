@@ -25,7 +25,7 @@ use jitopt_source::{ArchiveCode, MethodName, RunHook, called, qualified};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// How much a finding weighs.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     /// The file is refused.
@@ -573,8 +573,8 @@ impl Reach {
         (*reached, path)
     }
 
-    /// Where calls begin, with the objects that they begin with: methods of the module, and those
-    /// that nothing calls, for each object of their class.
+    /// The entry points of calls, with the objects that they are called on: methods of the module,
+    /// and methods without callers for each object of their class.
     fn roots<'r>(&self, graphs: &Graphs, reader: &'r Reader) -> Vec<(MethodName, &'r StoredValue)> {
         let is_root = |method: &&MethodName| match self.found.get(&qualified(method)) {
             None => true,
@@ -595,8 +595,8 @@ impl Reach {
     }
 }
 
-/// What a graph calls, by qualified names; a call of an interface may be one of every method of
-/// that name.
+/// The callees of a graph, by qualified names; a call of an interface may be one of every method
+/// of that name.
 fn callees(graph: &Graph, graphs: &Graphs) -> Vec<String> {
     let mut names: BTreeSet<String> = called(graph).iter().map(qualified).collect();
     each_node(graph, &mut |graph, node| {

@@ -12,7 +12,7 @@ pub(crate) struct DeviceRow {
     rate: Middle,
     /// Fraction of the rate of a copy within its memory.
     share: Middle,
-    /// Those of one run.
+    /// The launches and the bytes of one run.
     launches: u64,
     bytes: u64,
 }

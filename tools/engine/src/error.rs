@@ -1,11 +1,11 @@
-//! Why an operation has no result.
+//! Reasons why an operation has no result.
 
 use jitopt_core::interpreter::{Reason, Stop};
 use jitopt_core::pass::RunError;
 use std::fmt;
 use std::path::Path;
 
-/// Why an operation has no result: what kind of failure it is, and a message for the user.
+/// The reason why an operation has no result: the kind of failure, and a message for the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     /// The kind of failure.
@@ -80,7 +80,7 @@ impl Kind {
     }
 }
 
-/// Why work ended before it had a result.
+/// The reason why work ended before it had a result.
 #[derive(Debug)]
 pub enum Stopped {
     /// Options, files, the graph or passes do not fit: there is nothing to show.
@@ -99,7 +99,7 @@ impl Stopped {
     /// The end of a run, which is shown with what the run printed; everything else is an error.
     ///
     /// # Errors
-    /// What was not a run.
+    /// Every other stop.
     pub(crate) fn into_stop(self) -> Result<Stop, Error> {
         match self {
             Stopped::Raised(stop) | Stopped::OutOfBudget(stop) => Ok(stop),
@@ -107,10 +107,11 @@ impl Stopped {
         }
     }
 
-    /// Why passes stopped, which is shown with the node at fault; everything else is an error.
+    /// The reason why passes stopped, which is shown with the node at fault; every other stop is an
+    /// error.
     ///
     /// # Errors
-    /// What did not happen in passes.
+    /// Every other stop.
     pub fn into_run_error(self) -> Result<RunError, Error> {
         if let Stopped::Passes(error) = self { Ok(error) } else { Err(self.into()) }
     }

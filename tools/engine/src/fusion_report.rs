@@ -147,7 +147,7 @@ fn listed(title: &str, causes: &[(String, Vec<Remark>)]) -> String {
     text
 }
 
-/// Why a rule of the fuser was not applied, the most frequent reason first.
+/// The reasons why a rule of the fuser was not applied, the most frequent one first.
 pub(crate) fn causes(remarks: Vec<Remark>, rule: &str) -> Vec<(String, Vec<Remark>)> {
     let mut causes: BTreeMap<String, Vec<Remark>> = BTreeMap::new();
     let is_meant = |remark: &Remark| (remark.kind, remark.pass, remark.rule) == (RemarkKind::Missed, "fuse", rule);

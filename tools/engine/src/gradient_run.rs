@@ -577,8 +577,8 @@ impl Run<'_> {
     }
 }
 
-/// Why a result is not known to be floating point: the first node on the way to it whose element
-/// type cannot be inferred although those of its operands are known.
+/// The reason why a result is not known to be floating point: the first node on the way to it whose
+/// element type cannot be inferred although those of its operands are known.
 fn not_known_to_be_float(graph: &Graph, result: Value) -> String {
     let is_known = |value: &Value| graph.ty(*value).as_tensor().is_none_or(|ty| ty.dtype.is_some());
     let mut value = result;

@@ -37,7 +37,7 @@ pub struct Trial {
     pub graph: Graph,
     /// The graph as its file has it: types of [`Trial::graph`] may say more, to fit another graph.
     pub(crate) as_read: Graph,
-    /// How it is run.
+    /// The semantics of its runs.
     pub settings: Settings,
     /// The inputs of each run.
     pub samples: Vec<Sample>,
@@ -221,7 +221,7 @@ fn settings(args: &JudgeOptions, workspace: &mut Workspace<'_>) -> Result<Settin
     Ok(settings)
 }
 
-/// How unbound contents are generated: a graph is compared even without its weights.
+/// The generator of unbound contents: a graph is compared even without its weights.
 fn how_generated(args: &JudgeOptions) -> Filling {
     args.fill_unknown.clone().unwrap_or_default()
 }
@@ -414,7 +414,7 @@ pub(crate) fn refuse_unstartable(command: Option<&str>, graph: &Graph) -> Result
     }
 }
 
-/// How a shell command fails.
+/// The failure of a shell command.
 struct Failure {
     message: String,
     /// The exit status, if it ran to its end.

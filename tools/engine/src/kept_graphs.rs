@@ -68,7 +68,7 @@ impl KeptGraphs {
     }
 }
 
-/// What decides which graph it is: this build, options, and the bytes, one in a character.
+/// The cache key of a graph: this build, the options, and the bytes, each as a character.
 fn cache_key(program: &[u8], options: &str) -> String {
     format!("graph of an archive: {} {options}\n", crate::keeping::build())
         + &program.iter().map(|&byte| char::from(byte)).collect::<String>()

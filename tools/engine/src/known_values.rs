@@ -91,7 +91,7 @@ fn reads(graph: &Graph) -> Vec<(Node, Value, String)> {
 /// ```
 ///
 /// # Errors
-/// Why one of the operators stopped.
+/// The reason why one of the operators stopped.
 pub(crate) fn compute_once(graph: &mut Graph, env: &mut Environment, inputs: &[IValue]) -> Result<(), Stop> {
     if may_assign_attributes(graph) {
         return Ok(());
@@ -210,7 +210,7 @@ fn put_constant(graph: &mut Graph, node: Node, value: Value, content: &IValue) {
     graph.erase(node);
 }
 
-/// What the tensors that a param receives have in common: the element type and the rank.
+/// The element type and rank that all tensors given for a param have in common.
 fn common_type(given: &[&IValue]) -> Option<Type> {
     let types: Option<Vec<Type>> = given.iter().map(|value| Some(type_of(value.tensor()?, |_| Dim::Unknown))).collect();
     let types = types?;

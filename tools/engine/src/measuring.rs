@@ -60,7 +60,7 @@ struct Contender {
     env: Environment,
     backend: Option<Rc<CpuBackend>>,
     traffic: Traffic,
-    /// Where the time of one more run goes; the timed runs have no observer.
+    /// The times of the operators in one more run; the timed runs have no observer.
     operators: OperatorTimes,
     peak: usize,
     /// Kernels that one run launches, and groups that the interpreter runs instead.

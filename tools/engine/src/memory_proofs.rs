@@ -11,8 +11,8 @@ use jitopt_core::symbol::{attr, prim};
 use jitopt_core::types::{Dim, Strides, TensorType};
 use std::collections::HashMap;
 
-/// What a storage holds of elements of its tensor's type, and which of them the tensor begins with,
-/// if that is known.
+/// The size of a storage in elements of its tensor's type, and the offset of the tensor's first
+/// element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Extent {
     pub(crate) elements: u64,

@@ -39,11 +39,11 @@ pub struct Watcher {
     pub after: Vec<&'static str>,
     /// Whether the graph is printed after every pass.
     pub after_all: bool,
-    /// How changes are printed.
+    /// The form in which changes are printed, if they are.
     pub changed: Option<Changed>,
     /// The text that printed lines contain.
     pub filter: Option<String>,
-    /// How graphs are printed.
+    /// The options of printed graphs.
     pub options: PrintOptions,
     /// Whether changed words have ANSI colours.
     pub colour: bool,
@@ -53,7 +53,7 @@ pub struct Watcher {
     pub last: Vec<u8>,
 }
 
-/// How to show a change.
+/// The form in which a change is shown.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Changed {
     /// The whole graph.

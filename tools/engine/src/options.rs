@@ -20,7 +20,7 @@ pub struct RunOptions {
     pub values: Values,
     /// The checks and limits.
     pub checks: Checks,
-    /// How the graph is run.
+    /// The semantics of the run.
     pub semantics: Semantics,
 }
 
@@ -54,7 +54,7 @@ pub struct Values {
     pub bind: Vec<ContentOf>,
     /// Directory of such contents.
     pub bind_dir: Option<PathBuf>,
-    /// How contents that are not bound are generated.
+    /// The generator of contents that are not bound.
     pub fill_unknown: Option<Filling>,
     /// Values that replace computed ones.
     pub replay: Vec<FileOf>,
@@ -91,7 +91,7 @@ pub struct Checks {
     pub merge_profile: Vec<PathBuf>,
 }
 
-/// How a graph is run.
+/// The semantics of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Semantics {
     /// Computes all floating-point values in f64, whatever their type.
@@ -109,13 +109,13 @@ pub struct Semantics {
 /// The backend that runs fusion groups.
 #[derive(Clone, Debug, Default)]
 pub struct BackendOptions {
-    /// How groups run as kernels; the interpreter runs them, if absent.
+    /// The engine that runs groups as kernels; the interpreter runs them, if absent.
     pub engine: Option<Engine>,
     /// Neither reads nor writes the cache of compiled kernels.
     pub no_cache: bool,
     /// Threads per kernel; the number of processors, if absent.
     pub threads: Option<u32>,
-    /// How kernels are scheduled, where it is not as usual.
+    /// Plans of kernels that replace the usual ones.
     pub plans: Option<Arc<PlanFile>>,
     /// The number of the GPU.
     pub device: Option<u32>,
@@ -140,7 +140,7 @@ pub struct JudgeOptions {
     pub bind: Vec<ContentOf>,
     /// Directory of such contents.
     pub bind_dir: Option<PathBuf>,
-    /// How contents that are not bound are generated; `random` if absent.
+    /// The generator of contents that are not bound; `random` if absent.
     pub fill_unknown: Option<Filling>,
     /// Relative tolerance, in place of the computed rounding bound.
     pub rtol: Option<f64>,

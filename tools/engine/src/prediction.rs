@@ -199,7 +199,7 @@ fn row(one: &SizedKernel, target: &Target, device: &'static Device) -> Result<Ro
     Ok(Row { group: one.outputs.clone(), sizes: one.sizes(), plan, estimate })
 }
 
-/// What machine code for a device says of the functions of all kernels, where NVRTC is found.
+/// The resources of the functions of all kernels, from their machine code, if NVRTC is found.
 fn functions(
     subject: &Subject,
     device: &Device,

@@ -20,7 +20,7 @@ fn no_kernel(backend: &CpuBackend) -> String {
     format!("{BACKEND}={}: no kernel was launched", backend.name())
 }
 
-/// What this machine has for kernels; what is missing, and what to do about it, as text.
+/// The compilers and devices of this machine for kernels; for a missing one, the remedy as text.
 #[derive(Clone, Debug)]
 pub struct Machine {
     /// The C compiler: the program.
@@ -96,8 +96,8 @@ pub(crate) fn in_environment(args: &BackendOptions, env: &BTreeMap<String, Strin
     args.engine.map(|engine| CpuBackend::new(Settings { engine, driver, nvrtc, clang, cublas, device, ..others }))
 }
 
-/// Refuses plans that are not legal for the kernels that ran, and names those that no kernel used.
-/// What was wrong in launches that were checked is a failure, too.
+/// Refuses plans that are not legal for the kernels that ran, and findings of checked launches, and
+/// names plans that no kernel used.
 pub(crate) fn refuse_plans(backend: Option<&CpuBackend>, workspace: &mut Workspace<'_>) -> Result<(), Error> {
     let Some(backend) = backend else { return Ok(()) };
     if let Some(why) = backend.refused_plans().first() {
@@ -158,7 +158,7 @@ fn cache_folder(variable: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
 /// A failure if something was wrong in launches whose accesses of memory were checked.
 ///
 /// # Errors
-/// What was wrong, with the IR lines.
+/// Failures and findings of checked launches, with their IR lines.
 pub fn refuse_findings(backend: &CpuBackend) -> Result<(), Error> {
     if let Some(why) = backend.failure() {
         return Err(Error::new(Kind::Refused, format!("{BACKEND}={}: {why}", backend.name())));

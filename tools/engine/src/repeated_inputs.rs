@@ -1,7 +1,7 @@
 //! The inputs of a graph that runs again and again.
 //!
-//! Those that it may write to are copied for each run; the others are the same memory in all of
-//! them, so that what a kernel reads is on its device already.
+//! Inputs that it may write to are copied for each run; the others are the same memory in all
+//! runs, so that the operands of a kernel are on its device already.
 
 use jitopt_core::analysis::alias::AliasDb;
 use jitopt_core::interpreter::IValue;
@@ -27,7 +27,7 @@ impl RepeatedInputs {
         RepeatedInputs { values, written }
     }
 
-    /// Those of one run.
+    /// The inputs of one run.
     pub(crate) fn of_a_run(&self) -> Vec<IValue> {
         let mut copier = Copier::new(Precision::Typed);
         let given = self.values.iter().enumerate();

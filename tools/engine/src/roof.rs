@@ -11,7 +11,7 @@ use std::time::Instant;
 const COPY: &str = "graph(%x : Tensor):\n  %y : Tensor = aten::neg(%x)\n  return (%y)\n";
 /// Maximum number of bytes copied per round; beyond the caches the rate is constant.
 const MOST_COPIED: u64 = 256 << 20;
-/// How often a GPU's last cache has to fit into a copy, so that the rate is that of its memory.
+/// The size of a copy as a multiple of the GPU's last-level cache: large enough to measure memory.
 const BEYOND_CACHE: u64 = 3;
 
 /// A copy of as many bytes as a run moves, read and written together.

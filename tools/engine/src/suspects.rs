@@ -55,7 +55,7 @@ pub enum Fault {
     Pass {
         /// The name of the pass.
         pass: String,
-        /// How it fails.
+        /// The failure.
         failure: String,
     },
     /// Rewrites, which fail only together.

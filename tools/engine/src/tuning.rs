@@ -23,14 +23,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// How a search is done.
+/// The options of a search.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TuningOptions {
     /// Measurements of the best plans by the model, if any.
     pub measurement: Option<Measurement>,
 }
 
-/// How plans are measured.
+/// The options of measurements.
 #[derive(Clone, Copy, Debug)]
 pub struct Measurement {
     /// Plans of each kernel, besides the usual one.

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// How many of how many are as recorded.
+/// The number of graphs that are as recorded, and of all graphs.
 #[derive(Clone, Copy, Default)]
 struct Count {
     right: usize,

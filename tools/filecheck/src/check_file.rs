@@ -110,7 +110,7 @@ struct Head {
     end: usize,
 }
 
-/// Why a prefix with something after it is not a directive.
+/// The reason why a prefix with something after it is not a directive.
 enum NoHead {
     /// A longer word that starts with the prefix.
     Word,
@@ -422,7 +422,7 @@ fn modifiers(line: &str, tail: &str, kind: Kind, count: usize) -> Result<Head, N
     }
 }
 
-/// How to parse the pattern of a PyTorch directive.
+/// The syntax of the pattern of a PyTorch directive.
 enum Shape {
     Text,
     Highlighted,
@@ -434,7 +434,7 @@ struct PyTorchHead {
     shape: Shape,
     count: usize,
     exactly: bool,
-    /// Where the pattern starts, counted from the end of `CHECK`.
+    /// The start of the pattern, counted from the end of `CHECK`.
     end: usize,
 }
 

@@ -37,7 +37,7 @@ impl Found {
     }
 }
 
-/// Why a search was impossible.
+/// The reason why a search was impossible.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Impossible {
     /// These variables have no value yet.

@@ -168,7 +168,7 @@ struct Trace {
     inputs: Vec<Numbers>,
     /// The execution that made a value last.
     makers: HashMap<(u64, Value), usize>,
-    /// Where the nodes with blocks that are running began.
+    /// The start positions of the running nodes with blocks.
     begun: HashMap<(u64, Node), usize>,
     recorded: usize,
     /// The number of the graph: sections and callees have values of their own.

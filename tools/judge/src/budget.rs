@@ -80,7 +80,7 @@ struct Disturber {
 
 impl Watch for Disturber {
     /// Runs subtracting operators on perturbed operands, and perturbs their results like those of
-    /// others. What they write to operands goes to the originals.
+    /// others. Writes to operands go to the originals.
     fn recalled(&mut self, call: &Call<'_>) -> Option<Outs> {
         let is_meant = self.only.is_none_or(|only| only == call.node) && accuracy(call.kind()).subtracts;
         if !is_meant {
@@ -163,7 +163,7 @@ impl Disturber {
     }
 }
 
-/// How inputs are perturbed.
+/// A perturbation of inputs.
 #[derive(Clone, Copy)]
 struct Move {
     /// The largest perturbation, in units.
@@ -382,7 +382,7 @@ impl Excess {
         format!("{self}{by}") + &self.nearer().map_or(String::new(), |text| format!("\n{text}"))
     }
 
-    /// Which of the two is nearer to the result in doubles, and by how much.
+    /// Of the two results, the one that is nearer to the result in doubles, and by how much.
     fn nearer(&self) -> Option<String> {
         let exact = self.exact?;
         let off = |z: C128| (z - exact).norm();

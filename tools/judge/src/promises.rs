@@ -71,7 +71,7 @@ pub fn broken(
     watched(before, settings, inputs).is_none().then_some(wrong)
 }
 
-/// How a value contradicts a type.
+/// The contradiction between a value and a type, if any.
 pub fn contradiction(ty: Type, value: &IValue) -> Option<String> {
     match (ty.kind(), value) {
         (TypeKind::Tensor(known), IValue::Tensor(tensor)) if !fits(known, tensor) => {

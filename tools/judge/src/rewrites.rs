@@ -73,7 +73,7 @@ const MOST_SPENT: usize = 2;
 
 static RUN: AtomicU64 = AtomicU64::new(0);
 
-/// How often this process ran a graph on a sample so far, for the display of progress.
+/// The number of runs of a graph on a sample in this process so far, for the display of progress.
 pub fn samples_run() -> u64 {
     RUN.load(Ordering::Relaxed)
 }
@@ -103,7 +103,7 @@ impl Reference {
         self
     }
 
-    /// How many kernels comparisons computed, and how many results came from the cache.
+    /// The number of kernels that comparisons computed, and of results from the cache.
     pub fn computed(&self) -> (u64, u64) {
         let all = self.samples.iter().map(|(_, expected)| expected.computed());
         all.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))

@@ -79,7 +79,7 @@ impl Expected {
         Expected { recall: Some(RefCell::default()), ..self }
     }
 
-    /// How many kernels were computed, and how many results came from the cache.
+    /// The number of computed kernels, and of results from the cache.
     pub fn computed(&self) -> (u64, u64) {
         let recall = self.recall.as_ref().map(RefCell::borrow);
         recall.map_or((0, 0), |recall| (recall.computed, recall.recalled))
@@ -293,7 +293,7 @@ pub struct Rounding {
     pub explained: f64,
 }
 
-/// How results that were judged to be the same differ; nothing if all bits are the same.
+/// The differences of results that were judged to be the same; none if all bits are equal.
 pub fn rounding(
     before: &Graph,
     first: &Expected,

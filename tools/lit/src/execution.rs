@@ -377,7 +377,7 @@ fn section(out: &mut String, title: &str, bytes: &[u8]) {
     }
 }
 
-/// Why the exit status is not the expected one.
+/// The reason why the exit status is not the expected one.
 fn unexpected(expect: Expect, status: i32) -> Option<String> {
     match expect {
         Expect::Success if status != 0 => Some(format!("exits with status {status}")),
@@ -390,9 +390,9 @@ fn unexpected(expect: Expect, status: i32) -> Option<String> {
     }
 }
 
-/// Why the result of a pipeline is not the expected one. Its status is that of the last command
-/// that failed. A checker at the end of a pipe must pass in any case: `FAIL:` applies to the
-/// command under test, not to the check.
+/// The reason why the result of a pipeline is not the expected one. Its status is that of the last
+/// command that failed. A checker at the end of a pipe must pass in any case: `FAIL:` applies to
+/// the command under test, not to the check.
 fn verdict(expect: Expect, ended: &[Ended]) -> Option<String> {
     let checks = |at: usize| at > 0 && is_checker(&Command { argv: ended[at].argv.clone(), ..Command::default() });
     let failed = |at: &usize| ended[*at].status != 0;

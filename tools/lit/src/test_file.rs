@@ -24,7 +24,7 @@ pub(crate) struct RunLine {
 #[derive(Debug, Default)]
 pub(crate) struct Script {
     pub(crate) runs: Vec<RunLine>,
-    /// Why the test is expected to fail.
+    /// The reason why the test is expected to fail.
     pub(crate) xfail: Option<String>,
     /// Errors, with their lines.
     pub(crate) mistakes: Vec<(usize, String)>,

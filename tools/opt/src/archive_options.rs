@@ -3,7 +3,7 @@
 use clap::Args;
 use jitopt_engine::archives::Choice;
 
-/// What the main job reads of an archive.
+/// Options of the main job for archives.
 #[derive(Debug, Args)]
 pub(crate) struct ArchiveArgs {
     /// List the methods of archives
@@ -18,7 +18,7 @@ pub(crate) struct ArchiveArgs {
     pub(crate) freeze: bool,
 }
 
-/// What every command that reads graphs reads of an archive.
+/// Options for archives of every command that reads graphs.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Archives")]
 pub(crate) struct ChoiceArgs {

@@ -63,7 +63,7 @@ pub struct World<'a> {
     pub cwd: PathBuf,
     /// Whether `--color=auto` enables colours.
     pub colour: bool,
-    /// What is read of archives.
+    /// The parts of archives that are read.
     pub chosen: Choice,
     /// The first error of writing to `stdout`; it decides the exit code.
     pub failed_write: Option<std::io::Error>,

@@ -37,7 +37,7 @@ pub(crate) struct Plan {
     pub(crate) pipeline: Pipeline,
     pipeline_text: String,
     parse: ParseOptions,
-    /// What is read of archives.
+    /// The parts of archives that are read.
     wanted: Wanted,
     print: PrintOptions,
     gate: Gate,
@@ -45,7 +45,7 @@ pub(crate) struct Plan {
     specialization: Specialization,
     /// The observed types of the graph.
     profile: Option<Profile>,
-    /// How kernels are scheduled.
+    /// Plans of kernels, in place of the usual ones.
     schedules: Option<PlanFile>,
     log: log::Spec,
     caching: Option<Caching>,

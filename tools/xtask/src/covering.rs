@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 const BUDGET: Duration = Duration::from_secs(30);
 /// The least time limit of a few files.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How many files run first; then twice as many, and so on.
+/// The number of files that run first; then twice as many, and so on.
 const FIRST: usize = 4;
 
 /// A lit file that passes without mutants.
@@ -62,7 +62,7 @@ impl Coverage {
         Ok(Case { path: file.to_owned(), time: begin.elapsed(), sites: reached.lines().map(str::to_owned).collect() })
     }
 
-    /// How many files there are.
+    /// The number of files.
     pub(crate) fn len(&self) -> usize {
         self.cases.len()
     }

@@ -80,7 +80,7 @@ const FORMS: [Form; 2] = [
         ],
     },
 ];
-/// How many mutants are judged at the same time.
+/// The number of mutants that are judged at the same time.
 const WORKERS: usize = 2;
 /// The replacements in the text of kernels. An empty text stands for nothing.
 const CHANGES: [(&str, &str); 30] = [
@@ -133,20 +133,20 @@ impl Mutant {
         file(self.case, self.form)
     }
 
-    /// How the list of survivors names it.
+    /// The name in the list of survivors.
     fn name(&self) -> String {
         let to = if self.to.is_empty() { "nothing" } else { self.to.trim() };
         format!("{}: `{}` to `{to}` in `{}` ({})", self.file(), self.from.trim(), self.line, self.number)
     }
 }
 
-/// Where cases are checked, by one worker.
+/// The folder and the binary with which one worker checks cases.
 struct Bench {
     jitopt: PathBuf,
     folder: PathBuf,
 }
 
-/// How many mutants have which verdict.
+/// The number of mutants by verdict.
 #[derive(Default)]
 struct Counts {
     found: usize,

@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 
 /// The least time limit of a test.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How often a waiting process is looked at.
+/// The polling interval of a waiting process.
 const PAUSE: Duration = Duration::from_millis(20);
 /// The test that runs mutants on random and recorded graphs, and its case.
 const DETECTION: &str = "detection";
@@ -102,7 +102,7 @@ impl Progress {
     }
 }
 
-/// Which mutants are judged.
+/// The selection of mutants that are judged.
 pub struct Selection {
     /// A part of their names or of the paths of their sources.
     pub filter: String,
@@ -223,7 +223,7 @@ fn split(test: &str) -> (&str, Option<&str>) {
 struct Judge<'a> {
     folder: PathBuf,
     binaries: &'a BTreeMap<String, PathBuf>,
-    /// How long each test takes without mutants.
+    /// The time of each test without mutants.
     usual: BTreeMap<String, Duration>,
     deadline: Option<Instant>,
     ledger: &'a Ledger,
@@ -305,7 +305,7 @@ impl<'a> Judge<'a> {
         Ok(None)
     }
 
-    /// How long a test takes without a mutant.
+    /// The time of a test without a mutant.
     fn usual(&mut self, test: &str) -> Result<Duration> {
         if let Some(time) = self.usual.get(test) {
             return Ok(*time);

@@ -19,7 +19,7 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-/// How a mutant is judged, the cheapest first.
+/// The stages in which a mutant is judged, the cheapest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Stage {
     /// The lit files that reach its site.
