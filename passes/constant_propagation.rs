@@ -41,7 +41,7 @@
 use crate::common_subexpression_elimination::{is_deterministic, same};
 use crate::dead_code_elimination::{self, fits};
 use jitopt_core::analysis::AliasDb;
-use jitopt_core::interpreter::exact_literals::{self, Literal, Refusal};
+use jitopt_core::interpreter::exact_literals::{self, Literal, LiteralError};
 use jitopt_core::interpreter::{Environment, IValue, literal_values, machine};
 use jitopt_core::ir::{Attribute, Block, Graph, Node, Value};
 use jitopt_core::ops;
@@ -316,7 +316,7 @@ impl Folder {
         for (i, value) in results.iter().enumerate() {
             let output = graph.output(node, i);
             let literal = exact_literals::of(value, graph.ty(output), graph.release());
-            if !matches!(literal, Err(Refusal::Kind)) {
+            if !matches!(literal, Err(LiteralError::Kind)) {
                 self.known.insert(output, Some(value.clone()));
             }
             match literal {

@@ -34,7 +34,7 @@
 //! broadcast, operators that would move over a write together with a chunk, lists that are written
 //! to between construction and concatenation.
 //!
-//! Each refusal is a remark. Ends with `cse`, `dce` and a simplification of the sizes, as PyTorch.
+//! Each reason is a remark. Ends with `cse`, `dce` and a simplification of the sizes, as PyTorch.
 //! Joining a pair costs the number of nodes between the two; the budget for that is linear in the
 //! graph. Not idempotent: nodes that the final `cse` merges may have kept a pair apart.
 
@@ -43,9 +43,9 @@ mod concats;
 mod gradient_sums;
 mod group_sizes;
 mod missing_formulas;
+mod not_fused;
 mod plans;
 mod pools;
-mod refusals;
 mod spaces;
 mod tally;
 
@@ -62,9 +62,9 @@ use jitopt_core::types::era::Era;
 use jitopt_core::types::release::Release;
 use jitopt_core::types::{Simple, Type};
 use jitopt_core::{graph_debug, graph_dump, graph_update};
+use not_fused::NotFused;
 use plans::Plan;
 pub use plans::candidates;
-use refusals::Refusal;
 use rustc_hash::FxHashMap;
 use spaces::Contents;
 pub use tally::{Tally, int_operands};
@@ -128,7 +128,7 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
 /// Fuses in the blocks of a graph, but not in its sections.
 fn fuse(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     // Dumped at the end, with the graph after: reasons come before pages of IR.
-    let before = refusals::dumps_are_heard().then(|| graph.clone());
+    let before = not_fused::dumps_are_observed().then(|| graph.clone());
     let level = cx.option("level")?;
     if !(1..=2).contains(&level) {
         return Err(PassError::misuse(format!("`fuse` has no level {level}")).with_help("use level=1 or level=2"));
@@ -168,8 +168,8 @@ struct Fuser {
     groups: SortedGroups,
     level: u8,
     strict: bool,
-    /// The row of each node that was checked, or the reason for refusing it.
-    rows: FxHashMap<Node, Result<Option<&'static FusionRow>, Refusal>>,
+    /// The row of each node that was checked, or the reason why it is not fused.
+    rows: FxHashMap<Node, Result<Option<&'static FusionRow>, NotFused>>,
     /// The contents of nodes and groups, for level 2.
     contents: FxHashMap<Node, Contents>,
     /// The number of nodes that may still be walked over.
@@ -198,7 +198,7 @@ impl Fuser {
             self.fuse_parts(graph, cx, block);
         }
         self.fuse_concats(graph, cx, block);
-        self.report_refusals(graph, cx, block);
+        self.report_not_fused(graph, cx, block);
         if self.level > 1 {
             self.group_single_nodes(graph, cx, block);
         }
@@ -239,9 +239,9 @@ impl Fuser {
 
     /// The row of a node that can be part of a group (none for a node that is a group already), or
     /// why it cannot.
-    fn fusible(&mut self, graph: &Graph, node: Node) -> Result<Option<&'static FusionRow>, Refusal> {
+    fn fusible(&mut self, graph: &Graph, node: Node) -> Result<Option<&'static FusionRow>, NotFused> {
         if graph.kind(node) == prim::FUSION_GROUP {
-            return if graph.subgraph(node).is_some() { Ok(None) } else { Err(Refusal::Kind) };
+            return if graph.subgraph(node).is_some() { Ok(None) } else { Err(NotFused::Kind) };
         }
         if let Some(known) = self.rows.get(&node) {
             return *known;
@@ -251,14 +251,14 @@ impl Fuser {
         answer
     }
 
-    fn judge(&self, graph: &Graph, node: Node) -> Result<&'static FusionRow, Refusal> {
+    fn judge(&self, graph: &Graph, node: Node) -> Result<&'static FusionRow, NotFused> {
         let types: Vec<Type> = graph.inputs(node).map(|value| graph.ty(value)).collect();
         let operator = ops::operator(graph.era, graph.kind(node));
-        let schema = operator.resolve(&types).schema().ok_or(Refusal::Kind)?;
-        let no_row = || untaken(schema).map_or(Refusal::Kind, |why| Refusal::Untaken(node, why));
+        let schema = operator.resolve(&types).schema().ok_or(NotFused::Kind)?;
+        let no_row = || untaken(schema).map_or(NotFused::Kind, |why| NotFused::Untaken(node, why));
         let row = fusion_row(schema).ok_or_else(no_row)?;
         if row.level > self.level {
-            return Err(Refusal::Level(row.level, node));
+            return Err(NotFused::Level(row.level, node));
         }
         let is_settled = |value: &Value| {
             graph.ty(*value).is_tensor()
@@ -267,22 +267,22 @@ impl Fuser {
                 || !row.is_pointwise() && self.is_constant_list(graph, *value)
         };
         if let Some(value) = graph.inputs(node).find(|value| !is_settled(value)) {
-            return Err(Refusal::RunTimeOperand(value));
+            return Err(NotFused::RunTimeOperand(value));
         }
         // A text may leave results out that the operator has.
-        let output = graph.outputs(node).next().ok_or(Refusal::Kind)?;
+        let output = graph.outputs(node).next().ok_or(NotFused::Kind)?;
         if graph.has_uses(output) && !self.is_on_device(graph.ty(output)) {
-            return Err(Refusal::Device);
+            return Err(NotFused::Device);
         }
         if row.reduces && lacks_recipe(graph, node) {
-            return Err(Refusal::Recipe(node));
+            return Err(NotFused::Recipe(node));
         }
         if self.level > 1 && missing_formulas::lacks_formula(graph, node) {
-            return Err(if row.slides { Refusal::Window(node) } else { Refusal::Formula(node) });
+            return Err(if row.slides { NotFused::Window(node) } else { NotFused::Formula(node) });
         }
         let may_return_operand = matches!(operator.rule.alias, AliasRule::MayReturn(_));
         if may_return_operand && self.groups.db.has_writers(output) {
-            return Err(Refusal::Written(output));
+            return Err(NotFused::Written(output));
         }
         Ok(row)
     }
@@ -303,39 +303,39 @@ impl Fuser {
 
     /// Whether `consumer` can absorb the node that defines `value`.
     fn fits(&mut self, graph: &Graph, consumer: Node, value: Value) -> bool {
-        self.fusible(graph, consumer).is_ok() && self.refuses(graph, consumer, value).is_none()
+        self.fusible(graph, consumer).is_ok() && self.why_not_fused(graph, consumer, value).is_none()
     }
 
     /// The reason why `consumer` cannot absorb the node that defines `value`.
-    fn refuses(&mut self, graph: &Graph, consumer: Node, value: Value) -> Option<Refusal> {
+    fn why_not_fused(&mut self, graph: &Graph, consumer: Node, value: Value) -> Option<NotFused> {
         let producer = graph.definer(value)?;
-        if let Err(refusal) = self.fusible(graph, producer) {
-            return Some(refusal);
+        if let Err(obstacle) = self.fusible(graph, producer) {
+            return Some(obstacle);
         }
         if self.plan.as_ref().is_some_and(|plan| !plan.joins(graph, consumer, producer)) {
-            return Some(Refusal::Unplanned);
+            return Some(NotFused::Unplanned);
         }
         if concats::ends_in_concat(graph, producer) {
-            return Some(Refusal::Concat);
+            return Some(NotFused::Concat);
         }
         if chunks::feeds_chunk(graph, consumer, value) {
-            return Some(Refusal::Chunked);
+            return Some(NotFused::Chunked);
         }
         let arguments = |node| graph.num_inputs(node) + graph.num_outputs(node);
         if arguments(consumer) + arguments(producer) > ARGUMENT_LIMIT {
-            return Some(Refusal::Arguments);
+            return Some(NotFused::Arguments);
         }
-        if let Some(refusal) = self.refuses_windows(graph, consumer, producer) {
-            return Some(refusal);
+        if let Some(obstacle) = self.why_windows_not_fused(graph, consumer, producer) {
+            return Some(obstacle);
         }
-        if let Some(refusal) = self.refuses_reductions(graph, consumer, producer) {
-            return Some(refusal);
+        if let Some(obstacle) = self.why_reductions_not_fused(graph, consumer, producer) {
+            return Some(obstacle);
         }
         self.cannot_move(graph, producer, consumer)
     }
 
     /// The reason why `node` cannot stand directly before `anchor`.
-    fn cannot_move(&mut self, graph: &Graph, node: Node, anchor: Node) -> Option<Refusal> {
+    fn cannot_move(&mut self, graph: &Graph, node: Node, anchor: Node) -> Option<NotFused> {
         if graph.prev(anchor) == Some(node) {
             return None;
         }
@@ -345,8 +345,8 @@ impl Fuser {
         self.patience = self.patience.saturating_sub(allowed - steps);
         match could {
             Some(true) => None,
-            Some(false) => Some(Refusal::Between(None)),
-            None => Some(Refusal::TooFar),
+            Some(false) => Some(NotFused::Between(None)),
+            None => Some(NotFused::TooFar),
         }
     }
 
@@ -354,7 +354,7 @@ impl Fuser {
     /// returns the group on success.
     fn fuse_pair(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, consumer: Node, value: Value) -> Option<Node> {
         let producer = graph.definer(value)?;
-        if self.refuses(graph, consumer, value).is_some() {
+        if self.why_not_fused(graph, consumer, value).is_some() {
             return None;
         }
         let planned = self.plan.as_ref().and_then(|plan| plan.group(graph, consumer));
@@ -389,8 +389,8 @@ impl Fuser {
         let nodes: Vec<Node> = graph.nodes(block).collect();
         for node in nodes {
             let is_wanted = self.plan.as_ref().is_none_or(|plan| plan.group(graph, node).is_some());
-            let refusal = match self.fusible(graph, node) {
-                Ok(Some(_)) if missing_formulas::may_return_operand(graph, node) => Refusal::HandsOn(node),
+            let obstacle = match self.fusible(graph, node) {
+                Ok(Some(_)) if missing_formulas::may_return_operand(graph, node) => NotFused::MayReturnOperand(node),
                 Ok(Some(row)) => {
                     if is_wanted && !row.fills {
                         let group =
@@ -400,18 +400,18 @@ impl Fuser {
                     continue;
                 }
                 Ok(None) => continue,
-                Err(refusal) => refusal,
+                Err(obstacle) => obstacle,
             };
-            if refusal.is_of_operator() {
-                cx.missed(graph, "loners-grouped", node, || refusal.told(graph, node, node));
+            if obstacle.is_of_operator() {
+                cx.missed(graph, "loners-grouped", node, || obstacle.message(graph, node, node));
             }
         }
     }
 
     /// Remarks why each remaining pair was not fused. At the end of all rounds, the reason that
     /// holds for a pair now is the one that held.
-    fn report_refusals(&mut self, graph: &Graph, cx: &mut PassContext<'_>, block: Block) {
-        if !cx.wants_remarks() && !refusals::is_heard() {
+    fn report_not_fused(&mut self, graph: &Graph, cx: &mut PassContext<'_>, block: Block) {
+        if !cx.wants_remarks() && !not_fused::is_observed() {
             return;
         }
         let consumers: Vec<Node> = graph.nodes(block).collect();
@@ -420,15 +420,15 @@ impl Fuser {
                 if !graph.ty(value).is_tensor() || is_no_news(graph, consumer, producer) {
                     continue;
                 }
-                let refusal = match self.fusible(graph, consumer) {
-                    Ok(_) => self.refuses(graph, consumer, value),
+                let obstacle = match self.fusible(graph, consumer) {
+                    Ok(_) => self.why_not_fused(graph, consumer, value),
                     Err(why) => self.fusible(graph, producer).is_ok().then(|| why.of_consumer()),
                 };
-                let Some(mut refusal) = refusal else { continue };
-                if refusal == Refusal::Between(None) {
-                    refusal = Refusal::Between(self.groups.db.obstacle(graph, producer, consumer));
+                let Some(mut obstacle) = obstacle else { continue };
+                if obstacle == NotFused::Between(None) {
+                    obstacle = NotFused::Between(self.groups.db.obstacle(graph, producer, consumer));
                 }
-                let why = refusal.told(graph, consumer, producer);
+                let why = obstacle.message(graph, consumer, producer);
                 graph_debug!("%{} is not fused: {why}", graph.name(value));
                 cx.missed(graph, "producers-fused", producer, || why);
             }
@@ -436,7 +436,7 @@ impl Fuser {
     }
 }
 
-/// Whether a refusal needs no remark: nodes that pass values on compute nothing, and groups absorb
+/// Whether a reason needs no remark: nodes that pass values on compute nothing, and groups absorb
 /// chunks at the end.
 fn is_no_news(graph: &Graph, consumer: Node, producer: Node) -> bool {
     // A broadcasting chunk is a step of this pass, which neither its input nor its output has.

@@ -171,9 +171,9 @@ fn attributes_in(graph: &Graph, to: Era, node: Node) -> Result<Option<Attribute>
     let ty = graph.single_output(node).map_or(Type::none(), |output| graph.ty(output));
     match exact_literals::of(&value, ty, Release::of(to)) {
         Ok((attribute, _)) => Ok(attribute),
-        Err(exact_literals::Refusal::Kind) => Err(format!("PyTorch {to} has no constants of type `{ty}`")),
+        Err(exact_literals::LiteralError::Kind) => Err(format!("PyTorch {to} has no constants of type `{ty}`")),
         // The other era rounds a text no more than this era already did.
-        Err(exact_literals::Refusal::Rounded) => Ok(None),
+        Err(exact_literals::LiteralError::Rounded) => Ok(None),
     }
 }
 

@@ -33,7 +33,7 @@ pub(super) struct Passable {
 }
 
 /// The reason why a sum stays in place.
-pub(super) type Refusal = &'static str;
+pub(super) type Obstacle = &'static str;
 
 /// Sums by value.
 pub(super) type Sums = FxHashMap<Value, Pending>;
@@ -61,7 +61,7 @@ pub(super) fn is_linear(graph: &Graph, node: Node) -> bool {
 impl Carrier<'_> {
     /// Whether sums among the operands of a node can be moved after it; nothing where no operand is
     /// a sum, or the node is not linear.
-    pub(super) fn passable(&self, node: Node, sums: &Sums) -> Result<Option<Passable>, Refusal> {
+    pub(super) fn passable(&self, node: Node, sums: &Sums) -> Result<Option<Passable>, Obstacle> {
         let graph = self.graph;
         let operands: Vec<usize> =
             (0..graph.num_inputs(node)).filter(|&i| sums.contains_key(&graph.input(node, i))).collect();
@@ -99,7 +99,7 @@ impl Carrier<'_> {
 
     /// Checks that neither operand nor result is written to, and that the elements are floating
     /// point or complex.
-    fn is_quiet(&self, node: Node) -> Result<(), Refusal> {
+    fn is_quiet(&self, node: Node) -> Result<(), Obstacle> {
         let output = self.graph.output(node, 0);
         if self.db.has_writers(output) {
             return Err("its result is written to");
@@ -111,7 +111,7 @@ impl Carrier<'_> {
     }
 
     /// Checks that all operands but the sum are the same for all elements that are summed together.
-    fn keeps(&self, node: Node, at: usize, sum: &Pending) -> Result<(), Refusal> {
+    fn keeps(&self, node: Node, at: usize, sum: &Pending) -> Result<(), Obstacle> {
         for i in (0..self.graph.num_inputs(node)).filter(|&i| i != at) {
             let (other, value) =
                 (self.extents.extent(self.graph, self.graph.input(node, i)), self.graph.input(node, i));
@@ -127,7 +127,7 @@ impl Carrier<'_> {
     }
 
     /// As `keeps`, for the condition of a `where`.
-    fn keeps_choice(&self, node: Node, sum: &Pending) -> Result<(), Refusal> {
+    fn keeps_choice(&self, node: Node, sum: &Pending) -> Result<(), Obstacle> {
         let condition = self.extents.extent(self.graph, self.graph.input(node, 0));
         match sum.sizes.iter().all(|size| size.keeps(&condition)) {
             true => Ok(()),
@@ -154,7 +154,7 @@ impl Carrier<'_> {
     }
 
     /// Checks that a cast is lossless: a sum of rounded elements is a different sum.
-    fn widens(&self, node: Node) -> Result<(), Refusal> {
+    fn widens(&self, node: Node) -> Result<(), Obstacle> {
         let [from, to] = [0, 1].map(|i| dtype(self.graph.ty(self.graph.input(node, i))));
         match from.zip(to).is_some_and(|(from, to)| !from.is_integral() && join(from, to) == to) {
             true => Ok(()),
@@ -163,7 +163,7 @@ impl Carrier<'_> {
     }
 
     /// Checks that an operand is zero in all elements.
-    fn is_zero(&self, node: Node, i: usize) -> Result<(), Refusal> {
+    fn is_zero(&self, node: Node, i: usize) -> Result<(), Obstacle> {
         let value = self.graph.input(node, i);
         let definer = self.graph.definer(value);
         let zeros = definer.is_some_and(|node| self.graph.kind(node) == Symbol::new("aten::zeros_like"));
@@ -179,7 +179,7 @@ impl Carrier<'_> {
     }
 
     /// The result of a sum, as a sum with all earlier sums moved.
-    pub(super) fn summed(&self, node: Node, sums: &Sums) -> Result<Pending, Refusal> {
+    pub(super) fn summed(&self, node: Node, sums: &Sums) -> Result<Pending, Obstacle> {
         let [operand, size] = [0, 1].map(|i| self.graph.input(node, i));
         let output = self.graph.output(node, 0);
         if !self.is_left_alone(node) {
@@ -275,7 +275,7 @@ impl Carrier<'_> {
 
 /// Checks that two sums belong together: the addends had one shape before they were summed, or one
 /// side counts several times.
-fn same_sums(a: &Pending, b: &Pending) -> Result<(), Refusal> {
+fn same_sums(a: &Pending, b: &Pending) -> Result<(), Obstacle> {
     let same = a.sizes.len() == b.sizes.len() && a.sizes.iter().zip(&b.sizes).all(|(a, b)| a.is(b));
     if !same {
         return Err("the two sides are summed to different sizes");

@@ -11,8 +11,8 @@
 //! was constructed, so a write to an element between that and the concatenation is lost; this pass
 //! leaves such lists alone.
 
+use super::not_fused::NotFused;
 use super::pools::has_window;
-use super::refusals::Refusal;
 use super::{Fuser, latest_first};
 use jitopt_core::ir::{Attribute, Block, Graph, Node, Value};
 use jitopt_core::pass::PassContext;
@@ -78,9 +78,9 @@ impl Fuser {
         let cats: Vec<Node> = graph.nodes(block).filter(|&node| graph.kind(node) == aten::CAT).collect();
         for &cat in cats.iter().rev() {
             let Some((list, dim)) = parts(graph, cat) else { continue };
-            let refusal = self.refuses_concat(graph, cat, (list, dim));
-            if let Some(why) = refusal {
-                let why = why.told(graph, cat, list);
+            let obstacle = self.why_concat_not_fused(graph, cat, (list, dim));
+            if let Some(why) = obstacle {
+                let why = why.message(graph, cat, list);
                 graph_debug!("The parts of %{} are not fused: {why}", graph.name(graph.output(cat, 0)));
                 cx.missed(graph, "concats-fused", cat, || why);
                 continue;
@@ -100,25 +100,26 @@ impl Fuser {
     }
 
     /// The reason why concatenating in a group gains nothing, or is not possible.
-    fn refuses_concat(&mut self, graph: &Graph, cat: Node, (list, dim): (Node, i64)) -> Option<Refusal> {
-        if let Some(refusal) = self.cannot_move(graph, list, cat) {
-            return Some(refusal);
+    fn why_concat_not_fused(&mut self, graph: &Graph, cat: Node, (list, dim): (Node, i64)) -> Option<NotFused> {
+        if let Some(obstacle) = self.cannot_move(graph, list, cat) {
+            return Some(obstacle);
         }
         let output = graph.output(cat, 0);
         if !self.is_on_device(graph.ty(output)) {
-            return Some(Refusal::Device);
+            return Some(NotFused::Device);
         }
         if self.level > 1 && are_unequal(graph, list, dim) && are_entangled(graph, list) {
-            return Some(Refusal::UnequalParts);
+            return Some(NotFused::UnequalParts);
         }
         let parts = latest_first(graph, list);
         // The list has one output, as the group has, so counts and positions are those of the
         // resulting group.
-        let refusals: Vec<Option<Refusal>> = parts.iter().map(|(_, value)| self.refuses(graph, list, *value)).collect();
-        if refusals.iter().any(Option::is_none) {
+        let obstacles: Vec<Option<NotFused>> =
+            parts.iter().map(|(_, value)| self.why_not_fused(graph, list, *value)).collect();
+        if obstacles.iter().any(Option::is_none) {
             None
         } else {
-            Some(refusals.first().copied().flatten().unwrap_or(Refusal::Kind))
+            Some(obstacles.first().copied().flatten().unwrap_or(NotFused::Kind))
         }
     }
 
@@ -143,6 +144,6 @@ impl Fuser {
         latest_first(graph, group)
             .into_iter()
             .map(|(_, value)| value)
-            .find(|&value| self.refuses(graph, group, value).is_none())
+            .find(|&value| self.why_not_fused(graph, group, value).is_none())
     }
 }

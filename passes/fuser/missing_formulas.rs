@@ -33,7 +33,7 @@ pub(super) fn lacks_formula(graph: &Graph, node: Node) -> bool {
     if !is_known && !is_conditional && !slides {
         return false;
     }
-    // Another refusal may not hold in a larger group: a value that an operator passes on unchanged
+    // Another reason may not hold in a larger group: a value that an operator passes on unchanged
     // may be computed there.
     let is_final = |cause: Cause| match cause {
         Cause::Operator => true,

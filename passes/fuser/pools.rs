@@ -13,7 +13,7 @@
 //! reductions, whose rows have no padding.
 
 use super::Fuser;
-use super::refusals::Refusal;
+use super::not_fused::NotFused;
 use jitopt_core::ir::{Graph, Node, Value};
 use jitopt_core::ops::rows::window_rule;
 use jitopt_core::symbol::prim;
@@ -47,14 +47,14 @@ fn reads_under_window(graph: &Graph, node: Node, value: Value) -> bool {
 
 impl Fuser {
     /// The reason why a producer cannot be fused with a consumer, if one of them has a window.
-    pub(super) fn refuses_windows(&mut self, graph: &Graph, consumer: Node, producer: Node) -> Option<Refusal> {
+    pub(super) fn why_windows_not_fused(&mut self, graph: &Graph, consumer: Node, producer: Node) -> Option<NotFused> {
         if self.level < 2 || !self.slides(graph, consumer) && !self.slides(graph, producer) {
             return None;
         }
         let is_under = |value: Value| reads_under_window(graph, consumer, value);
         match () {
-            () if graph.outputs(producer).any(is_under) => Some(Refusal::UnderWindow),
-            () if self.reduces(graph, consumer) || self.reduces(graph, producer) => Some(Refusal::WindowOfRows),
+            () if graph.outputs(producer).any(is_under) => Some(NotFused::UnderWindow),
+            () if self.reduces(graph, consumer) || self.reduces(graph, producer) => Some(NotFused::WindowOfRows),
             () => None,
         }
     }

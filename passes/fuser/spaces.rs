@@ -15,8 +15,8 @@
 //! incompatible shapes runs node by node.
 
 use super::Fuser;
+use super::not_fused::NotFused;
 use super::pools::has_window;
-use super::refusals::Refusal;
 use jitopt_core::analysis::axis_maps::{AxisMaps, Place};
 use jitopt_core::analysis::reduced_dims::{
     excludes_column_reductions, is_float_sum, is_reduced, leading_reduction, may_be_column_reduction, rank, recipes_of,
@@ -303,7 +303,7 @@ impl Fuser {
         if !is_free
             || self.plan.as_ref().is_some_and(|plan| !plan.joins(graph, node, before))
             || arguments(node) + arguments(before) > super::ARGUMENT_LIMIT
-            || self.refuses_reductions(graph, node, before).is_some()
+            || self.why_reductions_not_fused(graph, node, before).is_some()
             || self.cannot_move(graph, before, node).is_some()
         {
             return None;
@@ -325,7 +325,12 @@ impl Fuser {
     }
 
     /// The reason why a producer cannot be fused with `consumer`, if one of them reduces.
-    pub(super) fn refuses_reductions(&mut self, graph: &Graph, consumer: Node, producer: Node) -> Option<Refusal> {
+    pub(super) fn why_reductions_not_fused(
+        &mut self,
+        graph: &Graph,
+        consumer: Node,
+        producer: Node,
+    ) -> Option<NotFused> {
         if self.level < 2 {
             return None;
         }
@@ -335,21 +340,21 @@ impl Fuser {
         }
         let size = |node| graph.subgraph(node).map_or(1, Graph::num_shown_nodes);
         if size(consumer) + size(producer) > MOST_NODES {
-            return Some(Refusal::Arguments);
+            return Some(NotFused::Arguments);
         }
         let joins = super::concats::ends_in_concat(graph, consumer) || graph.kind(consumer) == prim::LIST_CONSTRUCT;
         let (Some(c), Some(p)) = (Side::new(graph, consumer, of_consumer), Side::new(graph, producer, of_producer))
         else {
-            return Some(Refusal::OtherSpace);
+            return Some(NotFused::OtherSpace);
         };
         if joins {
-            return Some(Refusal::OtherSpace);
+            return Some(NotFused::OtherSpace);
         }
         let between: Vec<Value> =
             graph.outputs(producer).filter(|&output| graph.inputs(consumer).any(|i| i == output)).collect();
         match (p.reduce(), c.reduce()) {
             (Some(a), Some(b)) if !same_axes(a, b) && !becomes_column_reduction(&p, &c) => {
-                return Some(Refusal::OtherAxes);
+                return Some(NotFused::OtherAxes);
             }
             _ => {}
         }
@@ -365,7 +370,7 @@ impl Fuser {
         let fits = between.iter().all(fits)
             && places != Place::Mixed
             && !(c.reduces && c.reduces_only(&rows) && !rows.is_empty());
-        (!fits).then_some(Refusal::OtherSpace)
+        (!fits).then_some(NotFused::OtherSpace)
     }
 
     /// Whether the operands of a consumer without reductions are compatible with a value that has

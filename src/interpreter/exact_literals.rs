@@ -16,9 +16,9 @@ use crate::types::era::Era;
 use crate::types::release::Release;
 use crate::types::{Dim, Simple, Strides, TensorType, Type, TypeKind};
 
-/// The reason why there is no literal.
+/// The reason why a value has no exact literal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum LiteralError {
     /// The era has no constants of this kind, or the value is too large.
     Kind,
     /// The text of such a constant is less precise than its value.
@@ -39,9 +39,9 @@ const MOST_ELEMENTS: usize = 10;
 const MOST_COLUMNS: usize = 80;
 
 /// The literal of `value` for an output of type `declared`.
-pub fn of(value: &IValue, declared: Type, release: Release) -> Result<Literal, Refusal> {
+pub fn of(value: &IValue, declared: Type, release: Release) -> Result<Literal, LiteralError> {
     if !is_small(value) {
-        return Err(Refusal::Kind);
+        return Err(LiteralError::Kind);
     }
     let declared =
         if let TypeKind::Optional(inner) = declared.kind() { (*inner, Some(declared)) } else { (declared, None) };
@@ -58,7 +58,7 @@ pub fn of(value: &IValue, declared: Type, release: Release) -> Result<Literal, R
     };
     match comes_back(&literal, value) {
         true => Ok(literal),
-        false => Err(Refusal::Rounded),
+        false => Err(LiteralError::Rounded),
     }
 }
 
@@ -95,8 +95,8 @@ fn same_container(value: &IValue, ty: Type) -> bool {
 }
 
 /// A value as an element of a container, or alone if the form is the same.
-fn part(value: &IValue, ty: Type, release: Release) -> Result<Attribute, Refusal> {
-    let parts = |values: &[IValue], types: &[Type]| -> Result<Box<[Attribute]>, Refusal> {
+fn part(value: &IValue, ty: Type, release: Release) -> Result<Attribute, LiteralError> {
+    let parts = |values: &[IValue], types: &[Type]| -> Result<Box<[Attribute]>, LiteralError> {
         values.iter().zip(types).map(|(value, &ty)| part(value, ty, release)).collect()
     };
     let old = release.era() == Era::V1_3;
@@ -110,28 +110,28 @@ fn part(value: &IValue, ty: Type, release: Release) -> Result<Attribute, Refusal
             let (values, element) = (list.borrow(), element_of(ty));
             match values.is_empty() {
                 _ if old && !matches!(element.kind(), TypeKind::Simple(Simple::Int | Simple::Bool)) => {
-                    return Err(Refusal::Kind);
+                    return Err(LiteralError::Kind);
                 }
-                _ if release == Release(1, 5) && !is_plain(element) => return Err(Refusal::Kind),
-                true if element.is_tensor() => return Err(Refusal::Rounded),
-                true if !old => Attribute::EmptyList(annotation(ty).ok_or(Refusal::Kind)?.into()),
+                _ if release == Release(1, 5) && !is_plain(element) => return Err(LiteralError::Kind),
+                true if element.is_tensor() => return Err(LiteralError::Rounded),
+                true if !old => Attribute::EmptyList(annotation(ty).ok_or(LiteralError::Kind)?.into()),
                 _ => Attribute::List(parts(&values, &vec![element; values.len()])?),
             }
         }
         IValue::None if !old => Attribute::None,
         IValue::Device(device) if !old => Attribute::Device(device.name().as_bytes().into()),
         IValue::Tuple(values) if !old => {
-            let types = ty.tuple_elements().filter(|types| types.len() == values.len()).ok_or(Refusal::Kind)?;
+            let types = ty.tuple_elements().filter(|types| types.len() == values.len()).ok_or(LiteralError::Kind)?;
             Attribute::Tuple(parts(values, &types)?)
         }
         IValue::Dict(dict) if !old => {
-            let TypeKind::Dict(key, item) = ty.kind() else { return Err(Refusal::Kind) };
+            let TypeKind::Dict(key, item) = ty.kind() else { return Err(LiteralError::Kind) };
             let pair =
                 |(k, v): (&super::ivalue::Key, &IValue)| Ok((part(&k.0, *key, release)?, part(v, *item, release)?));
-            Attribute::Dict(dict.borrow().iter().map(pair).collect::<Result<_, Refusal>>()?)
+            Attribute::Dict(dict.borrow().iter().map(pair).collect::<Result<_, LiteralError>>()?)
         }
-        IValue::Tensor(_) => return Err(Refusal::Rounded),
-        _ => return Err(Refusal::Kind),
+        IValue::Tensor(_) => return Err(LiteralError::Rounded),
+        _ => return Err(LiteralError::Kind),
     })
 }
 
@@ -224,15 +224,15 @@ fn same_tensor(a: &Tensor, b: &Tensor) -> bool {
 }
 
 /// A tensor in PyTorch's print of a constant.
-fn of_tensor(tensor: &Tensor, release: Release) -> Result<Literal, Refusal> {
+fn of_tensor(tensor: &Tensor, release: Release) -> Result<Literal, LiteralError> {
     let plain = tensor.device().name() == "cpu" && tensor.is_contiguous() && !tensor.dtype().is_complex();
     if !plain || tensor.requires_grad() {
-        return Err(Refusal::Kind);
+        return Err(LiteralError::Kind);
     }
     let text = match tensor.numel() {
         1 => format!("{{{}}}", single(tensor)),
-        0..=MOST_ELEMENTS if tensor.rank() <= 2 => elements(tensor, release).ok_or(Refusal::Rounded)?,
-        _ => return Err(Refusal::Rounded),
+        0..=MOST_ELEMENTS if tensor.rank() <= 2 => elements(tensor, release).ok_or(LiteralError::Rounded)?,
+        _ => return Err(LiteralError::Rounded),
     };
     Ok((Some(Attribute::Tensor(text.into())), type_of(tensor, release)))
 }
@@ -393,7 +393,7 @@ mod tests {
         let many = tensor(&[0.0; 11], DType::Float, &[11]);
         let cube = tensor(&[0.0; 8], DType::Float, &[2, 2, 2]);
         for value in [third, many, cube, tensor(&[1.0, 1_234_567.0], DType::Long, &[2])] {
-            assert_eq!(of(&value, value.ty(), Release::NEWEST).err(), Some(Refusal::Rounded), "{value:?}");
+            assert_eq!(of(&value, value.ty(), Release::NEWEST).err(), Some(LiteralError::Rounded), "{value:?}");
         }
         let tensors = IValue::list(Vec::<Tensor>::new());
         assert!(of(&tensors, Type::list(Type::tensor()), Release::NEWEST).is_err());
@@ -417,6 +417,6 @@ mod tests {
         for _ in 0..60 {
             value = IValue::tuple([value.clone(), value]);
         }
-        assert_eq!(of(&value, Type::tensor(), Release::NEWEST).err(), Some(Refusal::Kind));
+        assert_eq!(of(&value, Type::tensor(), Release::NEWEST).err(), Some(LiteralError::Kind));
     }
 }

@@ -4,18 +4,18 @@ use jitopt_core::ir::{Graph, Node, Value};
 use jitopt_core::log::tracing::level_filters::LevelFilter;
 
 /// Whether debug messages or missed remarks can be observed.
-pub(super) fn is_heard() -> bool {
+pub(super) fn is_observed() -> bool {
     LevelFilter::current() >= LevelFilter::TRACE
 }
 
 /// Whether dumps of graphs are logged.
-pub(super) fn dumps_are_heard() -> bool {
+pub(super) fn dumps_are_observed() -> bool {
     LevelFilter::current() >= LevelFilter::INFO
 }
 
 /// A reason why a producer is not absorbed into a consumer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum NotFused {
     /// The producer is not a pointwise operator.
     Kind,
     /// The consumer is not a pointwise operator.
@@ -23,7 +23,7 @@ pub(super) enum Refusal {
     /// The operator is fused at no level, for this reason.
     Untaken(Node, &'static str),
     /// The operator may return its operand unchanged, so that a kernel of its own gains nothing.
-    HandsOn(Node),
+    MayReturnOperand(Node),
     /// This one of the two is fusible from this level on.
     Level(u8, Node),
     /// The producer, or the consumer, reads a scalar that is known only at run time and is not a
@@ -64,87 +64,87 @@ pub(super) enum Refusal {
     TooFar,
 }
 
-impl Refusal {
+impl NotFused {
     /// Whether the reason keeps a pointwise operator out of all groups, independent of its
     /// neighbours.
     pub(super) fn is_of_operator(self) -> bool {
-        use Refusal::{Device, Formula, HandsOn, Recipe, RunTimeOperand, Untaken, Window, Written};
+        use NotFused::{Device, Formula, MayReturnOperand, Recipe, RunTimeOperand, Untaken, Window, Written};
         let of_operands = matches!(self, RunTimeOperand(_) | Formula(_) | Recipe(_) | Window(_) | Written(_));
-        of_operands || matches!(self, Untaken(..) | HandsOn(_) | Device)
+        of_operands || matches!(self, Untaken(..) | MayReturnOperand(_) | Device)
     }
 
     /// The reason for a node that is the consumer of a pair.
-    pub(super) fn of_consumer(self) -> Refusal {
-        if self == Refusal::Kind { Refusal::ConsumerKind } else { self }
+    pub(super) fn of_consumer(self) -> NotFused {
+        if self == NotFused::Kind { NotFused::ConsumerKind } else { self }
     }
 
     /// The reason as text, with the nodes and values that it is based on.
-    pub(super) fn told(self, graph: &Graph, consumer: Node, producer: Node) -> String {
+    pub(super) fn message(self, graph: &Graph, consumer: Node, producer: Node) -> String {
         let kind = |node| graph.kind(node).as_str();
         let user = graph.outputs(consumer).next().map_or(String::new(), |value| format!(" of %{}", graph.name(value)));
         match self {
-            Refusal::Kind => format!("{} is not a pointwise operator", kind(producer)),
-            Refusal::ConsumerKind => format!("{}{user}, which reads it, is not a pointwise operator", kind(consumer)),
-            Refusal::Untaken(node, why) => format!("{} has no kernel at any level: {why}", kind(node)),
-            Refusal::HandsOn(node) => format!(
+            NotFused::Kind => format!("{} is not a pointwise operator", kind(producer)),
+            NotFused::ConsumerKind => format!("{}{user}, which reads it, is not a pointwise operator", kind(consumer)),
+            NotFused::Untaken(node, why) => format!("{} has no kernel at any level: {why}", kind(node)),
+            NotFused::MayReturnOperand(node) => format!(
                 "{} may return its operand unchanged: types do not prove a conversion, and alone it is not worth a kernel",
                 kind(node)
             ),
-            Refusal::Level(level, node) => {
+            NotFused::Level(level, node) => {
                 format!("{} is fused from level {level} on: `fuse{{level={level}}}`", kind(node))
             }
-            Refusal::RunTimeOperand(value) => format!(
+            NotFused::RunTimeOperand(value) => format!(
                 "%{} : {} is known only at run time: floats can be passed to a kernel, other scalars must be constants",
                 graph.name(value),
                 graph.ty(value)
             ),
-            Refusal::Device => "kernels are not generated for the device of its output".to_owned(),
-            Refusal::Formula(node) => format!(
+            NotFused::Device => "kernels are not generated for the device of its output".to_owned(),
+            NotFused::Formula(node) => format!(
                 "no kernel computes {} for the element types of its operands, or for its operands that are not tensors",
                 kind(node)
             ),
-            Refusal::Recipe(node) => format!(
+            NotFused::Recipe(node) => format!(
                 "no kernel computes {} for its operands: running statistics and unsupported constants keep it outside",
                 kind(node)
             ),
-            Refusal::Window(node) => {
+            NotFused::Window(node) => {
                 format!("no kernel computes {}: {}", kind(node), super::missing_formulas::why(graph, node))
             }
-            Refusal::UnderWindow => format!(
+            NotFused::UnderWindow => format!(
                 "the node{user} reads it under a window: it would be computed for each position that it is under"
             ),
-            Refusal::WindowOfRows => {
+            NotFused::WindowOfRows => {
                 "one has a window and the other reduces: rows of a kernel have no padding".to_owned()
             }
-            Refusal::Written(value) => {
+            NotFused::Written(value) => {
                 format!("%{} may be the operand itself, which is written to", graph.name(value))
             }
-            Refusal::Concat => "it concatenates tensors, which ends a kernel".to_owned(),
-            Refusal::UnequalParts => {
+            NotFused::Concat => "it concatenates tensors, which ends a kernel".to_owned(),
+            NotFused::UnequalParts => {
                 "its parts have different sizes, and are computed from a common operand".to_owned()
             }
-            Refusal::Chunked => format!("the group{user} divides it into chunks"),
-            Refusal::Arguments => {
+            NotFused::Chunked => format!("the group{user} divides it into chunks"),
+            NotFused::Arguments => {
                 format!("together with the node{user} it has more than {} operands and outputs", super::ARGUMENT_LIMIT)
             }
-            Refusal::Unplanned => format!("the plan puts it and the node{user} into different kernels"),
-            Refusal::OtherAxes => {
+            NotFused::Unplanned => format!("the plan puts it and the node{user} into different kernels"),
+            NotFused::OtherAxes => {
                 format!("the node{user} reduces different dimensions, or dimensions that are not known to be the same")
             }
-            Refusal::OtherSpace => {
+            NotFused::OtherSpace => {
                 format!(
                     "one kernel reduces one iteration space: the shapes of it and of the node{user} are not known to be compatible"
                 )
             }
-            Refusal::Between(Some(node)) => {
+            NotFused::Between(Some(node)) => {
                 let name =
                     graph.outputs(node).next().map_or(String::new(), |value| format!(" of %{}", graph.name(value)));
                 format!("{}{name} must run between these two nodes", kind(node))
             }
-            Refusal::Between(None) => {
+            NotFused::Between(None) => {
                 format!("it cannot be moved to the node{user}: its operands are written to in between")
             }
-            Refusal::TooFar => format!("too many nodes stand between it and the node{user} to analyse"),
+            NotFused::TooFar => format!("too many nodes stand between it and the node{user} to analyse"),
         }
     }
 }
