@@ -324,18 +324,7 @@ impl<'g> Machine<'g> {
         match &plan.row(node).action {
             Action::Kernel(found, schema) => self.run_kernel(graph, node, *found, *schema),
             Action::Constant(value) => self.deliver(graph, node, smallvec::smallvec![value.clone()]),
-            Action::If => {
-                let branch = usize::from(!self.truth(graph.input(node, 0))?);
-                if branch >= graph.num_blocks(node) {
-                    return self.skip_branch(graph, node);
-                }
-                let taken = graph.node_block(node, branch);
-                if let Some(watch) = self.watch.as_mut() {
-                    watch.entered(graph, taken, &mut []);
-                }
-                self.enter(graph, taken, Then::Outputs(node));
-                Ok(())
-            }
+            Action::If => self.take_branch(graph, node),
             Action::Loop => {
                 let most = match self.get(graph.input(node, 0)) {
                     IValue::Int(n) => n,
@@ -352,29 +341,45 @@ impl<'g> Machine<'g> {
                 }
                 Ok(())
             }
-            Action::Section(carries) => {
-                let body = graph.subgraph(node).expect("the plan saw it");
-                let inputs: Vec<IValue> = graph.inputs(node).map(|value| self.get(value)).collect();
-                if *carries == Carries::Future
-                    && let Some(future) = self.forked(graph, node, body, &inputs)
-                {
-                    return self.deliver(graph, node, smallvec::smallvec![IValue::Future(future)]);
-                }
-                let elsewhere = |backend: &dyn Backend| backend.section(graph, node, body, &inputs, self.env);
-                match self.backend.and_then(elsewhere) {
-                    Some(outputs) => {
-                        if let Some(watch) = self.watch.as_mut() {
-                            watch.after(graph, node, &inputs, &outputs)?;
-                        }
-                        self.deliver(graph, node, outputs)
-                    }
-                    None => self.activate(body, inputs, Then::Return(node, *carries)),
-                }
-            }
+            Action::Section(carries) => self.run_section(graph, node, *carries),
             Action::CallFunction | Action::CallMethod => self.call(graph, node),
             Action::BailOut => self.bail_out(graph, node),
             Action::Skip => self.deliver(graph, node, graph.outputs(node).map(|_| IValue::None).collect()),
             Action::Refused(stop) => Err((**stop).clone()),
+        }
+    }
+
+    fn take_branch(&mut self, graph: &'g Graph, node: Node) -> Result<(), Stop> {
+        let branch = usize::from(!self.truth(graph.input(node, 0))?);
+        if branch >= graph.num_blocks(node) {
+            return self.skip_branch(graph, node);
+        }
+        let taken = graph.node_block(node, branch);
+        if let Some(watch) = self.watch.as_mut() {
+            watch.entered(graph, taken, &mut []);
+        }
+        self.enter(graph, taken, Then::Outputs(node));
+        Ok(())
+    }
+
+    /// Runs a section in another thread, in the backend, or here.
+    fn run_section(&mut self, graph: &'g Graph, node: Node, carries: Carries) -> Result<(), Stop> {
+        let body = graph.subgraph(node).expect("the plan saw it");
+        let inputs: Vec<IValue> = graph.inputs(node).map(|value| self.get(value)).collect();
+        if carries == Carries::Future
+            && let Some(future) = self.forked(graph, node, body, &inputs)
+        {
+            return self.deliver(graph, node, smallvec::smallvec![IValue::Future(future)]);
+        }
+        let elsewhere = |backend: &dyn Backend| backend.section(graph, node, body, &inputs, self.env);
+        match self.backend.and_then(elsewhere) {
+            Some(outputs) => {
+                if let Some(watch) = self.watch.as_mut() {
+                    watch.after(graph, node, &inputs, &outputs)?;
+                }
+                self.deliver(graph, node, outputs)
+            }
+            None => self.activate(body, inputs, Then::Return(node, carries)),
         }
     }
 

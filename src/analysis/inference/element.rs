@@ -84,56 +84,25 @@ fn following(call: &Call<'_>, element: Element, i: usize) -> Option<DType> {
         Element::Fixed(dtype) => Some(dtype),
         Element::RealParts => first().map(|dtype| to_float_arithmetic(dtype).to_real()),
         Element::Distance => settled(call, 0).map(|dtype| to_float_arithmetic(dtype.to_real())),
-        // The gradient of a softmax that converted halves to floats has halves.
-        Element::OfInput => {
-            let input = match call.operand("input_dtype") {
-                Some(_) => DType::from_code(call.int(&["input_dtype"])?)?,
-                None => call.tensor("self")?.dtype?,
-            };
-            first().map(|dtype| if input == DType::Half && dtype == DType::Float { input } else { dtype })
-        }
-        Element::OfTarget => match call.tensor("target")?.dtype {
-            Some(dtype) if dtype.is_float() => Some(dtype),
-            dtype => dtype.and_then(|_| settled(call, 0)),
-        },
+        Element::OfInput => of_softmax_input(call, first()?),
+        Element::OfTarget => of_target(call),
         Element::Integrated => match call.operand("dim").and_then(|_| integrated_size(call))? {
             0 => first(),
             _ => following(call, Element::Angle, i),
         },
-        Element::SummedTo => {
-            let (dtype, sizes) = (first()?, call.first()?.sizes.as_deref());
-            let kept =
-                || Some(call.ints(&["size"])? == sizes?.iter().map(|dim| super::number(*dim)).collect::<Vec<_>>());
-            match (dtype.is_integral(), dtype) {
-                (true, DType::Long) | (false, _) => Some(dtype),
-                _ => kept().map(|kept| if kept { dtype } else { DType::Long }),
-            }
-        }
-        Element::FullPrecision => {
-            let widened = |dtype: DType| matches!(dtype, DType::Half | DType::BFloat16);
-            autocast(call, first()?, widened, || Some(DType::Float))
-        }
+        Element::SummedTo => summed_to(call, first()?),
+        Element::FullPrecision => autocast(call, first()?, DType::is_short_float, || Some(DType::Float)),
         Element::ReducedPrecision => {
-            let narrowed = |dtype: DType| dtype == DType::Float;
-            autocast(call, first()?, narrowed, || DType::from_code(call.int(&["cpu_dtype"])?))
+            autocast(call, first()?, |dtype| dtype == DType::Float, || DType::from_code(call.int(&["cpu_dtype"])?))
         }
-        Element::OfWeights => match call.operand("weights") {
-            Some(weights) if !call.is_none(weights) => {
-                let dtype = call.tensor_of(weights)?.dtype?;
-                Some(if dtype == DType::Float { dtype } else { DType::Double })
-            }
-            _ => Some(DType::Long),
-        },
+        Element::OfWeights => of_weights(call),
         Element::OfData => of_data(call),
         Element::PackedWeight => super::packed_shapes::weight(call)?.dtype,
         Element::Stored => {
             call.first()?.dtype.map(|dtype| QUANTISED.iter().find(|row| row.0 == dtype).map_or(dtype, |row| row.1))
         }
         Element::Quantised => QUANTISED.iter().find(|row| Some(row.1) == first()).map(|row| row.0),
-        Element::OfParameter => match call.operand("weight") {
-            Some(weight) if !call.is_none(weight) => call.tensor_of(weight)?.dtype,
-            _ => call.tensor("input")?.dtype,
-        },
+        Element::OfParameter => of_parameter(call),
         Element::Widened => first().zip(call.flag("half_to_float")).map(|(dtype, widened)| match widened {
             true if dtype == DType::Half => DType::Float,
             _ => dtype,
@@ -153,32 +122,74 @@ fn following(call: &Call<'_>, element: Element, i: usize) -> Option<DType> {
         Element::SettledFloat => settled(call, 0).map(to_float_arithmetic),
         Element::Chosen => settled(call, 1),
         Element::Divided => divided(call),
-        Element::Angle => {
-            let result = promoted(call, 0)?;
-            (call.era() == Era::V2 || !result.is_integral()).then(|| to_float_arithmetic(result))
-        }
+        Element::Angle => of_angle(call),
         Element::Summed => first().map(|dtype| if dtype.is_integral() { DType::Long } else { dtype }),
         Element::Squared => first().map(|dtype| if dtype == DType::Bool { DType::Long } else { dtype }),
         Element::Bool => Some(DType::Bool),
         Element::Flag => first().map(|dtype| if dtype == DType::Byte { dtype } else { DType::Bool }),
         Element::Long => Some(DType::Long),
         Element::Places => call.flag("out_int32").map(|narrow| if narrow { DType::Int } else { DType::Long }),
-        Element::WithIndex => {
-            if i == 0 {
-                first()
-            } else {
-                Some(DType::Long)
-            }
-        }
+        Element::WithIndex if i == 0 => first(),
+        Element::WithIndex => Some(DType::Long),
         Element::Second => call.tensors()?.get(1)?.dtype,
-        Element::Named => {
-            let named = call.schema.kind.short().strip_prefix("_cast_")?;
-            DType::ALL.iter().copied().find(|dtype| dtype.name() == named)
-        }
+        Element::Named => named_by_cast(call),
         Element::Default => Some(DType::Float),
         Element::OfNumber => of_given(call),
         Element::OfWideNumber => Some(of_number(kind(call, call.operand("a")?)?, DType::Double)),
     }
+}
+
+/// The gradient of a softmax that converted halves to floats has halves.
+fn of_softmax_input(call: &Call<'_>, first: DType) -> Option<DType> {
+    let input = match call.operand("input_dtype") {
+        Some(_) => DType::from_code(call.int(&["input_dtype"])?)?,
+        None => call.tensor("self")?.dtype?,
+    };
+    Some(if input == DType::Half && first == DType::Float { input } else { first })
+}
+
+fn of_target(call: &Call<'_>) -> Option<DType> {
+    match call.tensor("target")?.dtype {
+        Some(dtype) if dtype.is_float() => Some(dtype),
+        dtype => dtype.and_then(|_| settled(call, 0)),
+    }
+}
+
+/// A sum to the sizes of its operand returns the operand, others of integers return Long.
+fn summed_to(call: &Call<'_>, first: DType) -> Option<DType> {
+    if !first.is_integral() || first == DType::Long {
+        return Some(first);
+    }
+    let sizes = call.first()?.sizes.as_deref()?;
+    let is_kept = call.ints(&["size"])? == sizes.iter().map(|dim| super::number(*dim)).collect::<Vec<_>>();
+    Some(if is_kept { first } else { DType::Long })
+}
+
+fn of_weights(call: &Call<'_>) -> Option<DType> {
+    let Some(weights) = call.operand("weights").filter(|&weights| !call.is_none(weights)) else {
+        return Some(DType::Long);
+    };
+    let dtype = call.tensor_of(weights)?.dtype?;
+    Some(if dtype == DType::Float { dtype } else { DType::Double })
+}
+
+fn of_parameter(call: &Call<'_>) -> Option<DType> {
+    match call.operand("weight").filter(|&weight| !call.is_none(weight)) {
+        Some(weight) => call.tensor_of(weight)?.dtype,
+        None => call.tensor("input")?.dtype,
+    }
+}
+
+/// The element type in the name of `_cast_Double` and similar operators.
+fn named_by_cast(call: &Call<'_>) -> Option<DType> {
+    let named = call.schema.kind.short().strip_prefix("_cast_")?;
+    DType::ALL.iter().copied().find(|dtype| dtype.name() == named)
+}
+
+/// Floating point; 1.3 had no result for integers.
+fn of_angle(call: &Call<'_>) -> Option<DType> {
+    let result = promoted(call, 0)?;
+    (call.era() == Era::V2 || !result.is_integral()).then(|| to_float_arithmetic(result))
 }
 
 /// Quantised element types, and the integer types that represent them.

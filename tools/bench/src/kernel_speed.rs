@@ -442,59 +442,93 @@ pub struct Measured {
     pub roofline: Roofline,
 }
 
+/// The backends of a measurement: one with the given settings, and one without streaming stores.
+struct Backends {
+    chosen: CpuBackend,
+    plain: CpuBackend,
+}
+
+/// The measurements of a case.
+struct CaseTimes {
+    bytes: usize,
+    operations: usize,
+    /// Milliseconds that building its kernels took.
+    building: f64,
+    times: Times,
+}
+
+fn prepare(backend: &CpuBackend, name: &str, graph: &Graph, operands: &[IValue]) -> Result<Prepared> {
+    backend
+        .prepared(Request { section: graph, name: "a group", operands, release: (2, 15) })
+        .map_err(|why| anyhow!("{name}: {why}"))
+}
+
 /// Measures all groups whose names contain a text.
 pub fn measure(python: Option<&Path>, wanted: &str, settings: Settings, rounds: usize) -> Result<Measured> {
     let threads = settings.threads.unwrap_or(1);
-    let plainly = CpuBackend::new(Settings { stream: Some(false), ..settings.clone() });
-    let backend = CpuBackend::new(settings);
-    let copy = section(COPY)?;
+    let plain = CpuBackend::new(Settings { stream: Some(false), ..settings.clone() });
+    let backends = Backends { chosen: CpuBackend::new(settings), plain };
     let mut text = String::from(
         "| group | bytes | us | GB/s | copy, GB/s | time over copy (95 %) | over a plain copy (95 %) | goal | PyTorch eager over it | compiled over it | built in, ms |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n",
     );
     let mut version = None;
     let mut roofline = Roofline::default();
     for case in CASES.iter().filter(|case| case.name.contains(wanted)) {
-        let graph = section(case.section)?;
-        backend.compiler().map_err(|why| anyhow!(why))?;
-        let prepare_by = |backend: &CpuBackend, graph: &Graph, operands: &[IValue]| {
-            backend
-                .prepared(Request { section: graph, name: "a group", operands, release: (2, 15) })
-                .map_err(|why| anyhow!("{}: {why}", case.name))
-        };
-        let prepare = |graph: &Graph, operands: &[IValue]| prepare_by(&backend, graph, operands);
-        let operands = case.operands();
-        let begin = Instant::now();
-        let own = operands.len() - usize::from(case.gradient.is_some());
-        let mut group = vec![prepare(&graph, &operands[..own])?];
-        if let Some((text, order)) = case.gradient {
-            let operands: Vec<IValue> = order.iter().map(|&i| operands[i].clone()).collect();
-            group.push(prepare(&section(text)?, &operands)?);
-        }
-        let building = begin.elapsed().as_secs_f64() * 1e3;
-        let (bytes, operations) = (sum(&group, Prepared::bytes), sum(&group, Prepared::operations));
-        let copied = [tensor(&[bytes as i64 / 8], DType::Float, &[])];
-        let (mut roof, mut plain) = ([prepare(&copy, &copied)?], [prepare_by(&plainly, &copy, &copied)?]);
+        backends.chosen.compiler().map_err(|why| anyhow!(why))?;
         let mut peer = python.and_then(|python| case.peer(python, threads));
-        let repeat = (20_000_000 / bytes.max(1)).clamp(1, 2000);
-        let mut times = Times::default();
-        // The first round only compiles and touches memory.
-        for round in 0..=rounds {
-            let (a, b, c) = (timed(&mut group, repeat)?, timed(&mut roof, repeat)?, timed(&mut plain, repeat)?);
-            let mut theirs = |how| peer.as_mut().map(|peer| peer.time(&format!("{how} {repeat}"))).transpose();
-            let (eager, compiled) = (theirs("eager")?, theirs("compiled")?);
-            if round > 0 {
-                times.group.push(a);
-                times.copy.push(b);
-                times.plain.push(c);
-                times.eager.extend(eager);
-                times.compiled.extend(compiled);
-            }
-        }
+        let measured = measure_case(case, &backends, peer.as_mut(), rounds)?;
         version = version.or(peer.map(|peer| peer.version.clone()));
-        let rate = |time: f64| bytes as f64 / time / 1e9;
-        roofline.add(case.name, operations, bytes, median(&times.group), bytes as f64 / median(&times.copy));
+        let (bytes, times) = (measured.bytes, &measured.times);
+        roofline.add(case.name, measured.operations, bytes, median(&times.group), bytes as f64 / median(&times.copy));
+        text += &measured.row(case);
+    }
+    roofline.most = peak_rate(&backends.chosen)? * threads as f64;
+    let torch = version.map_or(String::new(), |version| format!("; PyTorch {version}"));
+    let table = format!("{text}\nMedians of {rounds} interleaved rounds, {threads} thread(s){torch}.\n");
+    Ok(Measured { table, roofline })
+}
+
+/// Runs a case, copies of as many bytes, and PyTorch alternately.
+fn measure_case(case: &Case, backends: &Backends, mut peer: Option<&mut Peer>, rounds: usize) -> Result<CaseTimes> {
+    let (graph, copy) = (section(case.section)?, section(COPY)?);
+    let operands = case.operands();
+    let begin = Instant::now();
+    let own = operands.len() - usize::from(case.gradient.is_some());
+    let mut group = vec![prepare(&backends.chosen, case.name, &graph, &operands[..own])?];
+    if let Some((text, order)) = case.gradient {
+        let operands: Vec<IValue> = order.iter().map(|&i| operands[i].clone()).collect();
+        group.push(prepare(&backends.chosen, case.name, &section(text)?, &operands)?);
+    }
+    let building = begin.elapsed().as_secs_f64() * 1e3;
+    let (bytes, operations) = (sum(&group, Prepared::bytes), sum(&group, Prepared::operations));
+    let copied = [tensor(&[bytes as i64 / 8], DType::Float, &[])];
+    let mut roof = [prepare(&backends.chosen, case.name, &copy, &copied)?];
+    let mut plain = [prepare(&backends.plain, case.name, &copy, &copied)?];
+    let repeat = (20_000_000 / bytes.max(1)).clamp(1, 2000);
+    let mut times = Times::default();
+    // The first round only compiles and touches memory.
+    for round in 0..=rounds {
+        let (a, b, c) = (timed(&mut group, repeat)?, timed(&mut roof, repeat)?, timed(&mut plain, repeat)?);
+        let mut theirs = |how| peer.as_mut().map(|peer| peer.time(&format!("{how} {repeat}"))).transpose();
+        let (eager, compiled) = (theirs("eager")?, theirs("compiled")?);
+        if round > 0 {
+            times.group.push(a);
+            times.copy.push(b);
+            times.plain.push(c);
+            times.eager.extend(eager);
+            times.compiled.extend(compiled);
+        }
+    }
+    Ok(CaseTimes { bytes, operations, building, times })
+}
+
+impl CaseTimes {
+    /// The row of the table.
+    fn row(&self, case: &Case) -> String {
+        let CaseTimes { bytes, building, times, .. } = self;
+        let rate = |time: f64| *bytes as f64 / time / 1e9;
         let (ours, copies) = (median(&times.group), median(&times.copy));
-        text += &format!(
+        format!(
             "| {} | {bytes} | {:.2} | {:.1} | {:.1} | {} | {} | {} | {} | {} | {building:.0} |\n",
             case.name,
             ours * 1e6,
@@ -505,20 +539,14 @@ pub fn measure(python: Option<&Path>, wanted: &str, settings: Settings, rounds: 
             if case.goal > 0.0 { case.goal.to_string() } else { String::new() },
             shown(ratio(&times.eager, &times.group)),
             shown(ratio(&times.compiled, &times.group)),
-        );
+        )
     }
-    let mut computing = [backend
-        .prepared(Request {
-            section: &section(&chains())?,
-            name: "chains",
-            operands: &[tensor(&[4096], DType::Float, &[])],
-            release: (2, 15),
-        })
-        .map_err(|why| anyhow!("chains: {why}"))?];
+}
+
+/// Operations per second of a thread, for chains of operations without memory accesses.
+fn peak_rate(backend: &CpuBackend) -> Result<f64> {
+    let operands = [tensor(&[4096], DType::Float, &[])];
+    let mut computing = [prepare(backend, "chains", &section(&chains())?, &operands)?];
     let times: Vec<f64> = (0..9).map(|_| timed(&mut computing, 200)).collect::<Result<_>>()?;
-    roofline.most =
-        computing[0].operations() as f64 / times.iter().copied().fold(f64::INFINITY, f64::min) * threads as f64;
-    let torch = version.map_or(String::new(), |version| format!("; PyTorch {version}"));
-    let table = format!("{text}\nMedians of {rounds} interleaved rounds, {threads} thread(s){torch}.\n");
-    Ok(Measured { table, roofline })
+    Ok(computing[0].operations() as f64 / times.iter().copied().fold(f64::INFINITY, f64::min))
 }

@@ -438,14 +438,7 @@ impl Run<'_> {
         }
         let reached = self.reached(derived, &gradients, workspace)?;
         if self.is_whole || !missing.is_empty() || reached.lacks_parts {
-            // A backward graph may assume that all gradients are given (`differentiate{defined}`):
-            // missing ones are 0.
-            let zeros = |result: &Tensor| Tensor::zeros(result.dtype(), result.shape(), self.env.precision);
-            for (gradient, result) in gradients.iter_mut().zip(&forward.results) {
-                if let (IValue::Undefined, Some(result)) = (&gradient, result.tensor()) {
-                    *gradient = IValue::Tensor(zeros(result));
-                }
-            }
+            self.set_missing_to_zero(&mut gradients, &forward.results);
         }
         if let (Some(joint), Some(inputs)) = (&derived.joint, before) {
             self.begin_anew();
@@ -462,6 +455,17 @@ impl Run<'_> {
         }
         let gradients = both.backward(&mut |graph, inputs| self.execute(graph, inputs, workspace), operands)?;
         Ok((whole, reached.of(gradients)))
+    }
+
+    /// A backward graph may assume that all gradients are given (`differentiate{defined}`): missing
+    /// ones are 0.
+    fn set_missing_to_zero(&self, gradients: &mut [IValue], results: &[IValue]) {
+        let zeros = |result: &Tensor| Tensor::zeros(result.dtype(), result.shape(), self.env.precision);
+        for (gradient, result) in gradients.iter_mut().zip(results) {
+            if let (IValue::Undefined, Some(result)) = (&gradient, result.tensor()) {
+                *gradient = IValue::Tensor(zeros(result));
+            }
+        }
     }
 
     /// The inputs that the given gradients reach.

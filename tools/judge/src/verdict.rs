@@ -126,30 +126,7 @@ pub fn judge_against(
         (Err(a), b) => return compare_exceptions(a, b),
         (Ok(_), Err(stop)) => return ended_early(stop),
     };
-    // Passes may flatten tuples.
-    let is_tuple = |value: &IValue| matches!(value, IValue::Tuple(_));
-    let apart = values.0.len() != values.1.len()
-        || expected.inputs.len() != found.inputs.len()
-        || values.0.iter().zip(values.1).any(|(a, b)| is_tuple(a) != is_tuple(b));
-    let shown = |results: &[IValue], inputs: &[IValue]| {
-        let leaves = |values: &[IValue]| values.iter().flat_map(leaves).collect::<Vec<_>>();
-        let results = if apart { leaves(results) } else { results.to_vec() };
-        let inputs = if apart { leaves(inputs) } else { inputs.to_vec() };
-        // A single result is named `out`, as in `jitopt run`.
-        let results = if let [one] = &results[..] { one.clone() } else { IValue::tuple(results) };
-        IValue::tuple([results, IValue::tuple(inputs)])
-    };
-    // Modules of two files may be of classes with other names; what a run wrote to them is compared
-    // by name.
-    let plain = |inputs: &[IValue], others: &[IValue]| -> Vec<IValue> {
-        let is_other = |(i, value): (usize, &IValue)| {
-            settings.by_origin && others.get(i).is_some_and(|other| classes(value, 0) != classes(other, 0))
-        };
-        let each = inputs.iter().enumerate();
-        each.map(|(i, value)| if is_other((i, value)) { IValue::None } else { value.clone() }).collect()
-    };
-    let (ours, theirs) = (plain(&expected.inputs, &found.inputs), plain(&found.inputs, &expected.inputs));
-    let (a, b) = (shown(values.0, &ours), shown(values.1, &theirs));
+    let (a, b) = compared_values((values.0, &expected.inputs), (values.1, &found.inputs), settings.by_origin);
     let mut wrong = match policy.tolerance {
         Some(tolerance) => lines(&named(differences(&a, &b, tolerance, ""))),
         None => beyond_budget(before, first, settings, inputs, (&a, &b), policy),
@@ -169,6 +146,33 @@ pub fn judge_against(
         wrong.extend(promises::broken(before, after, (settings, &same_names), inputs, &fitting(after, inputs)));
     }
     if wrong.is_empty() { Verdict::Same } else { Verdict::Differs(wrong) }
+}
+
+/// The results and the inputs of each run after it, as one value.
+fn compared_values(first: (&[IValue], &[IValue]), second: (&[IValue], &[IValue]), by_origin: bool) -> (IValue, IValue) {
+    // Passes may flatten tuples.
+    let is_tuple = |value: &IValue| matches!(value, IValue::Tuple(_));
+    let is_flattened = first.0.len() != second.0.len()
+        || first.1.len() != second.1.len()
+        || first.0.iter().zip(second.0).any(|(a, b)| is_tuple(a) != is_tuple(b));
+    let one_value = |results: &[IValue], inputs: Vec<IValue>| {
+        let leaves = |values: &[IValue]| values.iter().flat_map(leaves).collect::<Vec<_>>();
+        let results = if is_flattened { leaves(results) } else { results.to_vec() };
+        let inputs = if is_flattened { leaves(&inputs) } else { inputs };
+        // A single result is named `out`, as in `jitopt run`.
+        let results = if let [one] = &results[..] { one.clone() } else { IValue::tuple(results) };
+        IValue::tuple([results, IValue::tuple(inputs)])
+    };
+    // Modules of two files may be of classes with other names; writes to them are compared by name.
+    let without_modules = |inputs: &[IValue], others: &[IValue]| -> Vec<IValue> {
+        let is_other = |(i, value): (usize, &IValue)| {
+            by_origin && others.get(i).is_some_and(|other| classes(value, 0) != classes(other, 0))
+        };
+        let each = inputs.iter().enumerate();
+        each.map(|(i, value)| if is_other((i, value)) { IValue::None } else { value.clone() }).collect()
+    };
+    let (ours, theirs) = (without_modules(first.1, second.1), without_modules(second.1, first.1));
+    (one_value(first.0, ours), one_value(second.0, theirs))
 }
 
 /// The classes of an object and of the objects in it; nothing for other values.

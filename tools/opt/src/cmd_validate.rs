@@ -61,7 +61,8 @@ fn is_pair(args: &ValidateArgs) -> bool {
     args.passes.is_none() && (args.files.len() == 2 || args.files.len() == 1 && are_two)
 }
 
-fn validate(args: &ValidateArgs, report: &mut Option<MoveReport>, world: &mut World<'_>) -> Result<i32, Error> {
+/// Refuses combinations of flags that have no effect or contradict each other.
+fn refuse_nonsense(args: &ValidateArgs) -> Result<(), Error> {
     if args.json && !is_pair(args) {
         return refuse("--json: two graphs are compared, or one with --torch=1.8,2.15");
     }
@@ -74,6 +75,11 @@ fn validate(args: &ValidateArgs, report: &mut Option<MoveReport>, world: &mut Wo
     if is_pair(args) && (args.each != "end" || !reproducers::gates(&args.gates).is_empty()) {
         return refuse("two graphs are compared with each other: no passes run in between");
     }
+    Ok(())
+}
+
+fn validate(args: &ValidateArgs, report: &mut Option<MoveReport>, world: &mut World<'_>) -> Result<i32, Error> {
+    refuse_nonsense(args)?;
     let backend = processor::backend(&args.backend.options(), &world.workspace()).map(Rc::new);
     if args.files.len() == 1 && args.passes.is_none() && !is_pair(args) && backend.is_none() {
         return refuse("nothing to compare with: give --passes, a second graph, or --backend=cpu");

@@ -128,23 +128,25 @@ pub fn run(argv: &[String], world: &mut World<'_>) -> i32 {
     }
 }
 
+/// Parses a command line; the exit code of help, or of a mistake, which is printed.
+fn parse(argv: &[String], world: &mut World<'_>) -> Result<Cli, i32> {
+    let matches = Cli::command().try_get_matches_from(argv).map_err(|error| {
+        let topic = if error.use_stderr() { help::of_topic(argv, world) } else { None };
+        topic.unwrap_or_else(|| {
+            let code = usage(&error, world);
+            if let Some(near) = help::near_command(argv, world).filter(|_| error.use_stderr()) {
+                world.say(&format!("  help: `{}` is no file; did you mean `jitopt {near}`?", argv[1]));
+            }
+            code
+        })
+    })?;
+    Cli::from_arg_matches(&matches).map_err(|error| usage(&error, world))
+}
+
 fn dispatch(argv: &[String], world: &mut World<'_>) -> i32 {
-    let matches = match Cli::command().try_get_matches_from(argv) {
-        Ok(matches) => matches,
-        Err(error) => {
-            let topic = if error.use_stderr() { help::of_topic(argv, world) } else { None };
-            return topic.unwrap_or_else(|| {
-                let code = usage(&error, world);
-                if let Some(near) = help::near_command(argv, world).filter(|_| error.use_stderr()) {
-                    world.say(&format!("  help: `{}` is no file; did you mean `jitopt {near}`?", argv[1]));
-                }
-                code
-            });
-        }
-    };
-    let cli = match Cli::from_arg_matches(&matches) {
+    let cli = match parse(argv, world) {
         Ok(cli) => cli,
-        Err(error) => return usage(&error, world),
+        Err(code) => return code,
     };
     world.colour = cli.colours(world);
     world.chosen = cli.choice.choice();

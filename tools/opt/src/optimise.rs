@@ -573,15 +573,28 @@ fn translated(name: &str, graph: &mut Graph, to: Release, outcome: &mut Outcome)
     !report.has_errors()
 }
 
+/// Transforms a graph through the cache; false if the graph must not be printed.
+fn transform_cached(
+    cli: &Cli,
+    plan: &Plan,
+    caching: &Caching,
+    name: &str,
+    graph: &mut Graph,
+    outcome: &mut Outcome,
+) -> bool {
+    let (mut session, result) = caching::transform(caching, cli, plan, name, graph, outcome);
+    // Cached results have no notes, and hits and misses must print the same.
+    session.notes.clear();
+    let ended = result.map_err(|error| stopped(name, &error, outcome)).is_ok();
+    summaries(cli, &session, &Timer::default(), outcome);
+    ended
+}
+
+/// Runs the pipeline on a graph, with its observers; false if the graph must not be printed.
 fn transform(cli: &Cli, plan: &Plan, file: (&str, &[u8]), graph: &mut Graph, outcome: &mut Outcome) -> bool {
     let name = file.0;
     if let Some(caching) = &plan.caching {
-        let (mut session, result) = caching::transform(caching, cli, plan, name, graph, outcome);
-        // Cached results have no notes, and hits and misses must print the same.
-        session.notes.clear();
-        let ended = result.map_err(|error| stopped(name, &error, outcome)).is_ok();
-        summaries(cli, &session, &Timer::default(), outcome);
-        return ended;
+        return transform_cached(cli, plan, caching, name, graph, outcome);
     }
     let mut session = plan.session(cli);
     let (mut watcher, mut timer, mut verifier) = (plan.watcher(cli), Timer::default(), VerifyEach);
