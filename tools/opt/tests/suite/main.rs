@@ -32,6 +32,7 @@ mod random_deoptimisation;
 mod random_forks;
 mod random_graphs;
 mod random_groups;
+mod random_layers;
 mod random_pools;
 mod random_sums;
 mod random_traces;

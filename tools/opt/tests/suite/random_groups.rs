@@ -44,9 +44,11 @@
 #![allow(clippy::print_stdout, reason = "figures are for those who ask with --nocapture")]
 
 use crate::support::dice;
+use crate::support::drawn_layers::{LAYERS, layers};
 use crate::support::drawn_pools::{POOLS, pools};
 use crate::support::nest_runs::{executor, same_bits};
 use crate::support::parallel;
+use crate::support::seeds::seeds;
 use crate::support::strided_tensors::{numbers, tensor};
 
 use dice::Dice;
@@ -683,14 +685,18 @@ pub(crate) struct Checked {
     reasons: Vec<String>,
 }
 
-fn pool(seed: u64) -> Group {
-    let (text, inputs, reduces) = pools(seed);
+/// A group that another generator draws: a fifth of them are of the older era.
+fn drawn(seed: u64, (text, inputs, reduces): (String, Vec<IValue>, bool)) -> Group {
     Group { text, inputs, era: if seed.is_multiple_of(5) { Era::V1_3 } else { Era::V2 }, reduces }
 }
 
 /// The group of a seed.
 pub(crate) fn parsed(&seed: &u64) -> (u64, Graph, Group) {
-    let group = if seed < POOLS { group(seed) } else { pool(seed) };
+    let group = match seed {
+        0..POOLS => group(seed),
+        POOLS..LAYERS => drawn(seed, pools(seed)),
+        _ => drawn(seed, layers(seed)),
+    };
     let parsed = parse(group.text.as_bytes(), ParseOptions::of(Release::of(group.era)));
     (seed, parsed.expect("random groups are graphs").graph, group)
 }
@@ -793,9 +799,7 @@ pub(crate) fn check(seed: u64, graph: &Graph, group: &Group, backend: &Rc<CpuBac
 
 #[test]
 fn random_groups() {
-    let asked_for = std::env::var("JITOPT_GROUPS").unwrap_or("900".to_owned());
-    let (from, to) = asked_for.split_once('-').unwrap_or(("0", &asked_for));
-    let seeds: Vec<u64> = (from.parse().expect("a seed")..to.parse().expect("a number")).collect();
+    let seeds = seeds("JITOPT_GROUPS", 900, 0);
     let (reduced, divided) = run_all(&seeds);
     assert!(reduced * 10 > seeds.len() as u64, "hardly a nest with reductions is executed: {reduced}");
     assert!(divided * 100 > seeds.len() as u64, "hardly a group is divided");

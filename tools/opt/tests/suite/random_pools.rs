@@ -7,11 +7,9 @@
 
 use crate::random_groups::run_all;
 use crate::support::drawn_pools::POOLS;
+use crate::support::seeds::seeds;
 
 #[test]
 fn pools_agree_with_the_interpreter() {
-    let asked_for = std::env::var("JITOPT_POOLS").unwrap_or("600".to_owned());
-    let (from, to) = asked_for.split_once('-').unwrap_or(("0", &asked_for));
-    let seed = |text: &str| POOLS + text.parse::<u64>().expect("a number");
-    run_all(&(seed(from)..seed(to)).collect::<Vec<_>>());
+    run_all(&seeds("JITOPT_POOLS", 600, POOLS));
 }

@@ -2,15 +2,12 @@
 //! layout, with pointwise operators after them. A quarter concatenates parts of different sizes.
 
 use super::dice::Dice;
-use super::strided_tensors::tensor;
+use super::drawn_lines::{FLOATS, INTEGERS, Lines};
 use jitopt_core::interpreter::IValue;
 use jitopt_core::tensor::{DType, Precision, Tensor};
 
 /// Seeds from here on are those of pools.
 pub(crate) const POOLS: u64 = 1 << 40;
-
-const FLOATS: &[DType] = &[DType::Float, DType::Float, DType::Float, DType::Double, DType::Half, DType::BFloat16];
-const INTEGERS: &[DType] = &[DType::Long, DType::Int, DType::Short, DType::Char, DType::Byte];
 
 /// A window, with a number for each dimension.
 struct Window {
@@ -21,93 +18,34 @@ struct Window {
     ceil: bool,
 }
 
-/// A group that is being drawn: its params, its lines, and how many values it has.
-#[derive(Default)]
-struct Lines {
-    params: Vec<String>,
-    inputs: Vec<IValue>,
-    lines: Vec<String>,
-    /// Indices of largest elements, which are results.
-    indices: Vec<String>,
-}
-
-impl Lines {
-    fn fresh(&self) -> String {
-        format!("%p{}", self.lines.len() + 100 * self.params.len())
-    }
-
-    fn line(&mut self, ty: &str, text: &str) -> String {
-        let name = self.fresh();
-        self.lines.push(format!("{name} : {ty} = {text}"));
-        name
-    }
-
-    fn param(&mut self, draws: &mut Dice, dtype: DType, shape: &[i64], is_special: bool) -> String {
-        let name = format!("%x{}", self.params.len());
-        self.params.push(format!("{name} : Tensor"));
-        // The layout that models have, too.
-        let is_channels_last = shape.len() == 4 && draws.one_in(3);
-        let drawn = match is_channels_last {
-            true => {
-                let [n, c, h, w] = shape else { unreachable!("there are four sizes") };
-                tensor(&mut Dice(draws.next()), dtype, &[*n, *h, *w, *c], is_special)
-                    .contiguous()
-                    .permute(&[0, 3, 1, 2])
-            }
-            false => tensor(draws, dtype, shape, is_special),
-        };
-        self.inputs.push(IValue::Tensor(drawn));
-        name
-    }
-
-    /// The graph of the group.
-    fn text(&self, results: &[String]) -> String {
-        let (params, names) = (self.params.join(", "), self.params.join(", ").replace(" : Tensor", ""));
-        let outputs: Vec<String> = (0..results.len()).map(|i| format!("%r{i} : Tensor")).collect();
-        let returned: Vec<String> = (0..results.len()).map(|i| format!("%r{i}")).collect();
-        format!(
-            "graph({params}):\n  {} = prim::FusionGroup_0({names})\n  return ({})\nwith prim::FusionGroup_0 = graph({params}):\n  {}\n  return ({})\n",
-            outputs.join(", "),
-            returned.join(", "),
-            self.lines.join("\n  "),
-            results.join(", ")
-        )
-    }
-
-    fn list(&mut self, numbers: &[i64]) -> String {
-        self.line("int[]", &format!("prim::Constant[value={numbers:?}]()"))
-    }
-
-    fn pool(&mut self, draws: &mut Dice, x: &str, window: &Window, is_mean: bool) -> String {
-        let dims = window.kernel.len();
-        let truth = |is_true: bool| if is_true { "%yes" } else { "%no" };
-        let stride = self.list(&window.stride);
-        let (kernel, padding, ceil) = (self.list(&window.kernel), self.list(&window.padding), truth(window.ceil));
-        if !is_mean {
-            let dilation = self.list(&window.dilation);
-            let operands = format!("{x}, {kernel}, {stride}, {padding}, {dilation}, {ceil}");
-            if !draws.one_in(3) {
-                return self.line("Tensor", &format!("aten::max_pool{dims}d({operands})"));
-            }
-            let (name, index) = (self.fresh(), self.fresh() + "i");
-            let text = format!("{name} : Tensor, {index} : Tensor = aten::max_pool{dims}d_with_indices({operands})");
-            self.lines.push(text);
-            self.indices.push(index);
-            return name;
+/// Appends a pool to a group; indices of largest elements, which are results, to a list.
+fn pool(
+    group: &mut Lines,
+    indices: &mut Vec<String>,
+    draws: &mut Dice,
+    (x, window, is_mean): (&str, &Window, bool),
+) -> String {
+    let dims = window.kernel.len();
+    let truth = |is_true: bool| if is_true { "%yes" } else { "%no" };
+    let stride = group.list(&window.stride);
+    let (kernel, padding, ceil) = (group.list(&window.kernel), group.list(&window.padding), truth(window.ceil));
+    if !is_mean {
+        let dilation = group.list(&window.dilation);
+        let operands = format!("{x}, {kernel}, {stride}, {padding}, {dilation}, {ceil}");
+        if !draws.one_in(3) {
+            return group.tensor(&format!("aten::max_pool{dims}d({operands})"));
         }
-        let counts = truth(draws.one_in(2));
-        let given = match dims {
-            2 if draws.one_in(3) => {
-                format!(", {}", self.line("int", &format!("prim::Constant[value={}]()", draws.pick(&[1, 3, -2]))))
-            }
-            2 => ", %none".to_owned(),
-            _ => String::new(),
-        };
-        self.line(
-            "Tensor",
-            &format!("aten::avg_pool{dims}d({x}, {kernel}, {stride}, {padding}, {ceil}, {counts}{given})"),
-        )
+        let mut made = group.tensors(2, &format!("aten::max_pool{dims}d_with_indices({operands})"));
+        indices.extend(made.pop());
+        return made.remove(0);
     }
+    let counts = truth(draws.one_in(2));
+    let given = match dims {
+        2 if draws.one_in(3) => format!(", {}", group.int(draws.pick(&[1, 3, -2]))),
+        2 => ", %none".to_owned(),
+        _ => String::new(),
+    };
+    group.tensor(&format!("aten::avg_pool{dims}d({x}, {kernel}, {stride}, {padding}, {ceil}, {counts}{given})"))
 }
 
 fn window(draws: &mut Dice, sizes: &[i64], is_mean: bool) -> Window {
@@ -129,11 +67,11 @@ fn window(draws: &mut Dice, sizes: &[i64], is_mean: bool) -> Window {
 
 /// A group that concatenates parts of different sizes, each computed from operands of its own, and
 /// from one that is broadcast along them.
-fn parts(draws: &mut Dice) -> (String, Vec<IValue>, bool) {
+pub(crate) fn parts(draws: &mut Dice) -> (String, Vec<IValue>, bool) {
     let rank = 1 + draws.below(4);
     let shape: Vec<i64> = (0..rank).map(|_| draws.pick(&[1, 2, 3, 5, 8, 17, 40])).collect();
     let dim = draws.below(rank);
-    let mut group = Lines::default();
+    let mut group = Lines::new();
     let dtypes = if draws.one_in(4) { INTEGERS } else { FLOATS };
     let (dtype, is_special) = (draws.pick(dtypes), draws.one_in(4));
     let mut small = shape.clone();
@@ -155,12 +93,12 @@ fn parts(draws: &mut Dice) -> (String, Vec<IValue>, bool) {
                 4 => format!("aten::mul({last}, {})", part[0]),
                 _ => format!("aten::neg({last})"),
             };
-            part.push(group.line("Tensor", &text));
+            part.push(group.tensor(&text));
         }
         made.push(part[part.len() - 1].clone());
     }
     let counted = if draws.one_in(2) { dim as i64 } else { dim as i64 - rank as i64 };
-    let joined = group.line("Tensor", &format!("prim::FusedConcat[dim={counted}]({})", made.join(", ")));
+    let joined = group.tensor(&format!("prim::FusedConcat[dim={counted}]({})", made.join(", ")));
     (group.text(&[joined]), group.inputs, false)
 }
 
@@ -178,14 +116,7 @@ pub(crate) fn pools(seed: u64) -> (String, Vec<IValue>, bool) {
     if !draws.one_in(4) {
         shape.insert(0, draws.pick(&[0, 1, 1, 2, 3]));
     }
-    let mut group = Lines::default();
-    for line in [
-        "%none : None = prim::Constant()",
-        "%no : bool = prim::Constant[value=0]()",
-        "%yes : bool = prim::Constant[value=1]()",
-    ] {
-        group.lines.push(line.to_owned());
-    }
+    let (mut group, mut indices) = (Lines::new(), Vec::new());
     let (is_mean, is_special) = (draws.one_in(2), draws.one_in(4));
     let dtypes = if is_mean || dims == 1 || !draws.one_in(3) { FLOATS } else { INTEGERS };
     let dtype = draws.pick(dtypes);
@@ -194,30 +125,29 @@ pub(crate) fn pools(seed: u64) -> (String, Vec<IValue>, bool) {
     let mut made = Vec::new();
     if reduces {
         let x = group.param(draws, dtype, &shape, is_special);
-        let x = if draws.one_in(2) { group.line("Tensor", &format!("aten::relu({x})")) } else { x };
+        let x = if draws.one_in(2) { group.tensor(&format!("aten::relu({x})")) } else { x };
         let ones = group.list(&[1, 1]);
-        made.push(group.line("Tensor", &format!("aten::adaptive_avg_pool2d({x}, {ones})")));
+        made.push(group.tensor(&format!("aten::adaptive_avg_pool2d({x}, {ones})")));
     } else if dims == 2 && dtype.is_float() && draws.one_in(3) {
         made.push(gradient(draws, &mut group, dtype, &shape, is_mean));
     } else if draws.one_in(6) {
         let mut whole = shape.clone();
         whole[channels] *= 2;
         let x = group.param(draws, dtype, &whole, is_special);
-        let (one, two) = (group.fresh() + "a", group.fresh() + "b");
-        group
-            .lines
-            .push(format!("{one} : Tensor, {two} : Tensor = prim::ConstantChunk[chunks=2, dim={channels}]({x})"));
+        let halves = group.tensors(2, &format!("prim::ConstantChunk[chunks=2, dim={channels}]({x})"));
         let of = window(draws, &sizes, is_mean);
-        made.extend([&one, &two].map(|x| group.pool(draws, x, &of, is_mean)));
+        for x in &halves {
+            made.push(pool(&mut group, &mut indices, draws, (x.as_str(), &of, is_mean)));
+        }
     } else {
         let of = window(draws, &sizes, is_mean);
         for _ in 0..1 + draws.below(2) {
             let x = group.param(draws, dtype, &shape, is_special);
-            made.push(group.pool(draws, &x, &of, is_mean));
+            made.push(pool(&mut group, &mut indices, draws, (x.as_str(), &of, is_mean)));
         }
     }
     after(draws, &mut group, &mut made, dtype, &shape[channels..]);
-    let results = results(draws, &mut group, &made, channels);
+    let results = results(draws, &mut group, (&made, indices), channels);
     (group.text(&results), group.inputs, reduces)
 }
 
@@ -243,16 +173,14 @@ fn gradient(draws: &mut Dice, group: &mut Lines, dtype: DType, shape: &[i64], is
         let text = format!(
             "aten::avg_pool2d_backward({gradient}, {image}, {kernel}, {stride}, {padding}, {ceil}, %yes, %none)"
         );
-        return group.line("Tensor", &text);
+        return group.tensor(&text);
     }
-    let name = format!("%x{}", group.params.len());
-    group.params.push(format!("{name} : Tensor"));
-    group.inputs.push(IValue::Tensor(indices(draws, &of, &given, &shape[dims..])));
+    let name = group.given(indices(draws, &of, &given, &shape[dims..]));
     let dilation = group.list(&of.dilation);
     let text = format!(
         "aten::max_pool2d_with_indices_backward({gradient}, {image}, {kernel}, {stride}, {padding}, {dilation}, {ceil}, {name})"
     );
-    group.line("Tensor", &text)
+    group.tensor(&text)
 }
 
 /// The index of any element under each position.
@@ -288,20 +216,25 @@ fn after(draws: &mut Dice, group: &mut Lines, made: &mut Vec<String>, dtype: DTy
                 format!("aten::mul({b}, {bias})")
             }
             _ => {
-                let one = group.line("int", "prim::Constant[value=1]()");
+                let one = group.int(1);
                 format!("aten::add({a}, {b}, {one})")
             }
         };
-        made.push(group.line("Tensor", &text));
+        made.push(group.tensor(&text));
     }
 }
 
-fn results(draws: &mut Dice, group: &mut Lines, made: &[String], channels: usize) -> Vec<String> {
+fn results(
+    draws: &mut Dice,
+    group: &mut Lines,
+    (made, indices): (&[String], Vec<String>),
+    channels: usize,
+) -> Vec<String> {
     let last = made[made.len() - 1].clone();
     if draws.one_in(8) {
         let first = &made[0];
-        return vec![group.line("Tensor", &format!("prim::FusedConcat[dim={channels}]({first}, {last})"))];
+        return vec![group.tensor(&format!("prim::FusedConcat[dim={channels}]({first}, {last})"))];
     }
     let others = made[..made.len() - 1].iter().filter(|_| draws.one_in(3)).cloned().collect::<Vec<_>>();
-    [last].into_iter().chain(others).chain(group.indices.clone()).collect()
+    [last].into_iter().chain(others).chain(indices).collect()
 }

@@ -3,6 +3,8 @@
 pub mod cases;
 pub mod command_line;
 pub mod dice;
+pub mod drawn_layers;
+pub mod drawn_lines;
 pub mod drawn_operands;
 pub mod drawn_pools;
 pub mod each_pass;
@@ -12,5 +14,6 @@ pub mod parallel;
 pub mod recorded;
 pub mod recorded_calls;
 pub mod release_table;
+pub mod seeds;
 pub mod strided_tensors;
 pub mod universe;
