@@ -11,8 +11,8 @@
 //! - [`geometry`] maps operands into one iteration space and collapses its dimensions; [`window`]
 //!   has the elements under a sliding window as loads, with the positions that are in the padding
 //! - [`nest`] is a kernel under a plan as a list of statements, with a verifier, an executor and an
-//!   identity;
-//!   [`arithmetic`] and [`mathematics`] compute as compiled C does
+//!   identity; [`number_type`] has the types that it computes in, [`arithmetic`] and
+//!   [`mathematics`] compute as compiled C does
 //! - [`c`] prints nests as C, each statement with its IR line as a comment, and [`c_units`] units
 //!   of them; [`c_spelling`] spells types and conversions, [`prelude`] is the vector mathematics
 //!   that kernels call
@@ -47,6 +47,7 @@ pub mod lowering;
 pub mod mathematics;
 pub mod monoid;
 pub mod nest;
+pub mod number_type;
 pub mod prelude;
 pub mod search;
 mod source_lines;

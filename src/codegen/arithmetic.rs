@@ -6,6 +6,7 @@
 //! as C prescribes.
 
 use super::expression::{Binary, Unary};
+use super::number_type::NumberType;
 
 /// A number of one of the types that expressions have. Smaller integers are promoted.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -25,9 +26,6 @@ pub enum Number {
 }
 
 use Number::{Double, Float, Int, Long, Unsigned, UnsignedLong};
-
-/// The names of types that casts and declarations have.
-pub(crate) const TYPES: [&str; 11] = ["i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "int", "float", "double"];
 
 impl Number {
     /// Its spelling in C.
@@ -100,42 +98,46 @@ impl Number {
         }
     }
 
-    /// Converts it to a type by its name in C.
-    pub(crate) fn cast(self, ty: &str) -> Number {
+    /// Converts it to a type.
+    pub(crate) fn cast(self, ty: NumberType) -> Number {
         let bits = || self.bits();
         match ty {
-            "float" => Float(self.single()),
-            "double" => Double(self.real()),
-            "i8" => Int(i32::from(bits() as i8)),
-            "u8" => Int(i32::from(bits() as u8)),
-            "i16" => Int(i32::from(bits() as i16)),
-            "u16" => Int(i32::from(bits() as u16)),
-            "u32" => Unsigned(bits() as u32),
-            "i64" => Long(bits()),
-            "u64" => match self {
+            NumberType::Float => Float(self.single()),
+            NumberType::Double => Double(self.real()),
+            NumberType::I8 => Int(i32::from(bits() as i8)),
+            NumberType::U8 => Int(i32::from(bits() as u8)),
+            NumberType::I16 => Int(i32::from(bits() as i16)),
+            NumberType::U16 => Int(i32::from(bits() as u16)),
+            NumberType::I32 | NumberType::Int => Int(bits() as i32),
+            NumberType::U32 => Unsigned(bits() as u32),
+            NumberType::I64 => Long(bits()),
+            NumberType::U64 => match self {
                 // From 2^63 on.
                 Float(x) if x >= 0.0 => UnsignedLong(x as u64),
                 Double(x) if x >= 0.0 => UnsignedLong(x as u64),
                 _ => UnsignedLong(bits() as u64),
             },
-            _ => Int(bits() as i32),
         }
     }
 
-    fn rank(self) -> u8 {
+    /// Its type.
+    fn ty(self) -> NumberType {
         match self {
-            Int(_) => 0,
-            Unsigned(_) => 1,
-            Long(_) => 2,
-            UnsignedLong(_) => 3,
-            Float(_) => 4,
-            Double(_) => 5,
+            Int(_) => NumberType::I32,
+            Unsigned(_) => NumberType::U32,
+            Long(_) => NumberType::I64,
+            UnsignedLong(_) => NumberType::U64,
+            Float(_) => NumberType::Float,
+            Double(_) => NumberType::Double,
         }
     }
 
     /// Two numbers in their common type.
     fn common(self, other: Number) -> (Number, Number) {
-        let ty = ["i32", "u32", "i64", "u64", "float", "double"][usize::from(self.rank().max(other.rank()))];
+        use NumberType::{I32, I64, U32, U64};
+        const RANKS: [NumberType; 6] = [I32, U32, I64, U64, NumberType::Float, NumberType::Double];
+        let rank = |number: Number| RANKS.iter().position(|&ty| ty == number.ty());
+        let ty = RANKS[rank(self).max(rank(other)).unwrap_or(0)];
         (self.cast(ty), other.cast(ty))
     }
 }
@@ -267,6 +269,6 @@ mod tests {
         assert_eq!(binary(Binary::Plus, Float(1e8), Float(1.0)), Float(1e8), "rounded to floats");
         assert_eq!(binary(Binary::Plus, Float(1e8), Double(1.0)), Double(100_000_001.0));
         assert_eq!(chosen(Int(1), Double(0.0)), Double(1.0));
-        assert_eq!(Double(300.0).cast("u8"), Int(44));
+        assert_eq!(Double(300.0).cast(NumberType::U8), Int(44));
     }
 }

@@ -20,6 +20,7 @@ use super::c_expressions::{SLOT, Spelling};
 use super::c_spelling::{memory_type, value_type};
 use super::kernel::{Direction, Inner};
 use super::nest::{Axis, Buffer, Known, Nest, Place, Scope, Spread, Stmt, Term};
+use super::number_type::NumberType;
 use super::source_lines::{Lines, Printing};
 use super::window::{Gives, Guard};
 
@@ -28,7 +29,7 @@ pub(super) const LINE: usize = 64;
 
 /// The function of a nest.
 pub(crate) fn function(name: &str, nest: &Nest) -> String {
-    let mut printer = Printer { nest, lines: Lines::default(), loops: Vec::new() };
+    let mut printer = Printer { nest, lines: Lines::of_source(), loops: Vec::new() };
     printer.head(name);
     printer.body();
     printer.close();
@@ -105,8 +106,8 @@ impl Printer<'_> {
             match (one.spread, value) {
                 (Spread::One, Some(value)) => self.line(&format!("{constant}{} {name} = {value};", one.ty)),
                 (Spread::One, None) => self.line(&format!("{} {name};", one.ty)),
-                (Spread::Columns(n) | Spread::Side(n) | Spread::Threads(n) | Spread::Warps(n), value) => {
-                    self.line(&format!("{} {name}[{n}];", one.ty));
+                (_, value) => {
+                    self.line(&format!("{} {name}[{}];", one.ty, one.count()));
                     filled.extend(value.map(|value| format!("{} = {value};", self.variable(*variable))));
                 }
             }
@@ -134,7 +135,7 @@ impl Printer<'_> {
         self.loops.iter().find_map(lines).filter(|&lines| lines > 1)
     }
 
-    fn type_of(&self, buffer: usize) -> &'static str {
+    fn type_of(&self, buffer: usize) -> NumberType {
         value_type(self.nest.buffers[buffer].dtype)
     }
 
@@ -235,14 +236,12 @@ impl Printing for Printer<'_> {
                 self.close();
             }
             Stmt::Once { number, body } => self.block(&format!("if (phase == {number} && part == 0) {{"), body),
-            // Nests of processors have no blocks of threads.
-            Stmt::Locate { .. } | Stmt::Reserve(_) | Stmt::Fetch(_) | Stmt::Deliver(_) | Stmt::Barrier => {
-                self.line("#error threads")
-            }
             Stmt::Leave { variable, slot } => {
                 let (ty, name) = (self.nest.variables[*variable].ty, self.variable(*variable));
                 self.line(&format!("*({ty} *)(own + {}) = {name};", SLOT * slot));
             }
+            // The verifier refuses statements of threads.
+            _ => self.line("#error threads"),
         }
     }
 }
@@ -258,7 +257,7 @@ impl Spelling for Printer<'_> {
         match self.nest.variables[variable].spread {
             Spread::One => name.clone(),
             Spread::Columns(_) => format!("{name}[{}]", self.row()),
-            Spread::Side(_) | Spread::Threads(_) | Spread::Warps(_) => format!("{name}[r]"),
+            _ => format!("{name}[r]"),
         }
     }
 
@@ -294,14 +293,8 @@ impl Spelling for Printer<'_> {
             Known::Line if self.at_once().is_some() => "j + u",
             Known::Line => "j",
             Known::Point => "i",
-            Known::Thread
-            | Known::Lane
-            | Known::InGroup
-            | Known::Element
-            | Known::End
-            | Known::Row
-            | Known::Rows
-            | Known::Distance => "",
+            // The verifier refuses numbers of threads.
+            _ => "#error threads",
         }
     }
 }

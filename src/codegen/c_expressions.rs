@@ -12,6 +12,7 @@
 use super::c_spelling::{applied, converted, literal, narrowed, value_type, widened};
 use super::expression::{Binary, Expr, Expression};
 use super::nest::{Compute, Known, Nest, Operand, Origin, Place, Term, Watch};
+use super::number_type::NumberType;
 use super::window::{Gives, Guard};
 use crate::tensor::{DType, Scalar};
 
@@ -39,7 +40,7 @@ pub(super) trait Spelling {
     }
 
     /// A slot of the state that a part has left.
-    fn found(&self, slot: usize, ty: &str) -> String {
+    fn found(&self, slot: usize, ty: NumberType) -> String {
         format!("*(const {ty} *)(of + {})", SLOT * slot)
     }
 
@@ -59,8 +60,8 @@ pub(super) trait Spelling {
                 found.map_or(String::new(), |(_, operand)| self.operand(operand))
             }
         };
-        let suffix = if term.ty == "float" { "f" } else { "" };
-        expr.print(&leaf, &|function| format!("jo_{}{suffix}", function.name))
+        let suffix = term.ty.suffix();
+        expr.print(&leaf, &|callee| callee.in_c(suffix))
     }
 
     /// The expression that computes a value.

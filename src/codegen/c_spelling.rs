@@ -1,32 +1,17 @@
 //! The C spelling of types, formulas, conversions between element types and exact literals.
 
 use super::expression::{Expr, Expression};
+use super::number_type::NumberType;
 use crate::tensor::{DType, Kind, Scalar};
 
 /// The C type of an element type in memory.
-pub(crate) fn memory_type(dtype: DType) -> &'static str {
-    match dtype {
-        DType::Char => "i8",
-        DType::Short => "i16",
-        DType::Int => "i32",
-        DType::Long => "i64",
-        DType::Half | DType::BFloat16 => "u16",
-        DType::Float => "float",
-        DType::Double => "double",
-        _ => "u8",
-    }
+pub(crate) fn memory_type(dtype: DType) -> NumberType {
+    NumberType::in_memory(dtype)
 }
 
-/// The C type in which values of an element type are computed. Bools are as wide as floats:
-/// compilers choose the vector length by the narrowest type, and a vector of bytes would need four
-/// of floats. The gradient of the overlap of boxes, which has many comparisons, took 2.9 times as
-/// long with bytes.
-pub(crate) fn value_type(dtype: DType) -> &'static str {
-    match dtype {
-        DType::Half | DType::BFloat16 => "float",
-        DType::Bool => "int",
-        other => memory_type(other),
-    }
+/// The C type in which values of an element type are computed.
+pub(crate) fn value_type(dtype: DType) -> NumberType {
+    NumberType::of_values(dtype)
 }
 
 /// A formula, computed in one type for a result of another one, with operands by their letters.
@@ -35,27 +20,17 @@ pub(crate) fn applied(
     (computed, out): (DType, DType),
     operand: &dyn Fn(char) -> String,
 ) -> String {
-    let suffix = suffix(computed);
+    let suffix = value_type(computed).suffix();
     let leaf = |expr: &Expr| match *expr {
         Expr::Operand(letter) => operand(letter),
         Expr::Integer(n) => n.to_string(),
         Expr::Float(x) => literal(Scalar::Float(x), computed),
         _ => String::new(),
     };
-    let text = formula.expr.print(&leaf, &|function| format!("jo_{}{suffix}", function.name));
+    let text = formula.expr.print(&leaf, &|callee| callee.in_c(suffix));
     match out == DType::Bool && computed == DType::Bool {
         true => format!("({text}) != 0"),
         false => text,
-    }
-}
-
-/// The suffix of function names for a type.
-pub(crate) fn suffix(computed: DType) -> &'static str {
-    match value_type(computed) {
-        "float" => "f",
-        "i64" => "64",
-        "u8" | "i8" | "i16" | "i32" => "32",
-        _ => "",
     }
 }
 
@@ -88,7 +63,7 @@ pub(crate) fn converted(value: &str, from: DType, to: DType) -> String {
         DType::BFloat16 => format!("jo_from_bfloat16(jo_to_bfloat16((float){value}))"),
         _ if is_real(to) && value_type(from) == value_type(to) => value.to_owned(),
         _ if is_real(from) && !is_real(to) => {
-            let suffix = if value_type(from) == "float" { "f" } else { "" };
+            let suffix = value_type(from).suffix();
             match to {
                 DType::Long => format!("jo_cut{suffix}({value})"),
                 DType::Int => format!("jo_cut32{suffix}({value})"),

@@ -10,7 +10,7 @@ use super::prelude;
 /// One translation unit of several functions: what they call of the prelude, then each of them.
 pub(crate) fn unit(functions: &[String]) -> String {
     let mut text = prelude::types().to_owned();
-    text += &prelude::used_by(functions.iter().map(String::as_str));
+    text += &prelude::used_by(&prelude::symbols(functions.iter().map(String::as_str)));
     for function in functions {
         text += "\n";
         text += function;

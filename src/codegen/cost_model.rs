@@ -273,7 +273,7 @@ impl Counter<'_> {
     }
 
     fn term(&mut self, term: &Term, around: Around) {
-        self.operations(term.formula.operations.max(1) as f64, matches!(term.ty, "double" | "i64"), around);
+        self.operations(term.formula.operations.max(1) as f64, term.ty.size() == 8, around);
     }
 
     fn operations(&mut self, n: f64, is_double: bool, around: Around) {

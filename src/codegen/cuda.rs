@@ -19,43 +19,44 @@
 //! blocks is in the words `JO_…`, which `cuda_head.c` defines. Accesses of memory are such words,
 //! too, so that an emulation can check each of them.
 
-use super::c_expressions::Spelling;
+use super::c_expressions::{SLOT, Spelling};
 use super::c_spelling::{memory_type, value_type};
 use super::kernel::{Direction, Inner};
 use super::kernel_plan::WARP;
 use super::nest::{
     Access, Axis, Bind, Buffer, For, Known, Nest, Origin, Place, Split, Spread, Stmt, Term, Variable, Whole,
 };
+use super::number_type::NumberType;
 use super::prelude;
 use super::source_lines::{Lines, Printing};
 use std::collections::BTreeSet;
 
 /// What every unit begins with.
 const HEAD: &str = include_str!("cuda_head.c");
-/// What follows the functions of units that read or write halves.
-const HALVES: &str = include_str!("cuda_halves.c");
-/// What precedes functions that read several narrow elements by one access.
-const PACKED: &str = include_str!("cuda_packed.c");
-/// What precedes functions whose threads merge states.
-const WARPS: &str = include_str!("cuda_warps.c");
+/// What follows the vector mathematics in units that have one of some symbols: conversions of
+/// halves, accesses of several narrow elements at once, and exchanges between threads.
+const PIECES: [(&[&str], &str); 3] = [
+    (&["jo_from_half", "jo_to_half"], include_str!("cuda_halves.c")),
+    (&["JO_PACKED"], include_str!("cuda_packed.c")),
+    (&["JO_FIRST_LANE"], include_str!("cuda_warps.c")),
+];
 
 /// A unit of several functions.
 pub(crate) fn unit(functions: &[String]) -> String {
     // On processors compilers must not know that it is 0; here a load of it would cost more.
-    let called = prelude::used_by(functions.iter().map(String::as_str));
+    let mut symbols = prelude::symbols(functions.iter().map(String::as_str));
+    let called = prelude::used_by(&symbols);
     let called = called.replace("static __attribute__((used)) u32 jo_none;", "#define jo_none 0u");
-    let halves = if called.contains("_half(") { HALVES } else { "" };
-    let has_packed = functions.iter().any(|function| function.contains("JO_PACKED("));
-    let packed = if has_packed { PACKED } else { "" };
-    let has_warps = functions.iter().any(|function| function.contains("JO_FIRST_LANE("));
-    let warps = if has_warps { WARPS } else { "" };
-    let head = format!("{}{called}\n{halves}{packed}{warps}", HEAD.trim_end());
+    symbols.extend(prelude::symbols([called.as_str()].into_iter()));
+    let pieces = PIECES.iter().filter(|(names, _)| names.iter().any(|name| symbols.contains(name)));
+    let pieces: String = pieces.map(|(_, text)| *text).collect();
+    let head = format!("{}{called}\n{pieces}", HEAD.trim_end());
     functions.iter().fold(head, |unit, function| unit + "\n" + function)
 }
 
 /// The function of a nest.
 pub(crate) fn function(name: &str, nest: &Nest) -> String {
-    let mut printer = Printer { nest, lines: Lines::default() };
+    let mut printer = Printer { nest, lines: Lines::of_source() };
     printer.lines.head(nest);
     let blocks = if nest.blocks > 0 { format!(", {}", nest.blocks) } else { String::new() };
     printer.open(&format!("JO_KERNEL({name}, {}{blocks})\n{{", printer.threads()));
@@ -222,7 +223,7 @@ impl Printer<'_> {
         let wide = || (0..self.nest.accesses.len()).filter(|&at| self.nest.accesses[at].is_wide);
         let made = |at: usize| if self.is_packed(at) { "JO_PACKED" } else { "JO_WIDE" };
         let types = wide().map(|at| (made(at), memory_type(self.nest.accesses[at].dtype)));
-        let types: BTreeSet<(&str, &str)> = types.collect();
+        let types: BTreeSet<(&str, NumberType)> = types.collect();
         let types = types.into_iter().map(|(made, ty)| format!("{made}({ty}, {});", self.nest.lanes));
         let results = wide().filter(|&at| self.nest.accesses[at].is_written);
         let results = results.map(|at| format!("{} {};", self.wide_type(at), self.wide(at)));
@@ -300,13 +301,11 @@ impl Printer<'_> {
 
     /// Where a slot of a part of a row is: slots have 8 bytes each, and those of neighbouring rows
     /// are neighbours.
-    fn slot(&self, slot: usize, ty: &str) -> (String, String) {
+    fn slot(&self, slot: usize, ty: NumberType) -> (String, String) {
         let at = format!("({slot} * launch.parts + part) * launch.rows + row");
-        let at = match ty {
-            "double" | "i64" => at,
-            "i8" | "u8" => format!("8 * ({at})"),
-            "i16" | "u16" => format!("4 * ({at})"),
-            _ => format!("2 * ({at})"),
+        let at = match SLOT / ty.size() {
+            1 => at,
+            each => format!("{each} * ({at})"),
         };
         (format!("({ty} *)launch.left"), at)
     }
@@ -344,7 +343,7 @@ impl Printing for Printer<'_> {
             }
             Stmt::Leave { variable, slot } => {
                 let Variable { name, ty, .. } = &self.nest.variables[*variable];
-                let (memory, at) = self.slot(*slot, ty);
+                let (memory, at) = self.slot(*slot, *ty);
                 self.line(&format!("JO_PUT({memory}, {at}, {name});"));
             }
             Stmt::Fetch(at) => self.fetch(*at),
@@ -438,7 +437,7 @@ impl Spelling for Printer<'_> {
         }
     }
 
-    fn found(&self, slot: usize, ty: &str) -> String {
+    fn found(&self, slot: usize, ty: NumberType) -> String {
         let (memory, at) = self.slot(slot, ty);
         format!("JO_GET({memory}, {at})")
     }

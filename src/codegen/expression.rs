@@ -13,7 +13,8 @@
 //! Trees hold no parentheses. `Expr::print` adds those that C needs, and those that a reader
 //! wants around comparisons inside of `&` and `|`; a test prints each text of the tables back.
 
-use super::arithmetic::{Number, TYPES};
+use super::arithmetic::Number;
+use super::number_type::NumberType;
 use crate::ops::{formulas, recipes, window_rules};
 use rustc_hash::FxHashMap;
 use std::fmt::Write;
@@ -238,7 +239,7 @@ pub enum Expr {
     /// A variable.
     Name(&'static str),
     /// A conversion.
-    Cast(&'static str, Box<Expr>),
+    Cast(NumberType, Box<Expr>),
     /// An element of a table.
     Element(&'static str, Box<Expr>),
     /// A call of another function of the vector mathematics, or of one that compilers have.
@@ -283,9 +284,9 @@ impl Expr {
         all
     }
 
-    /// Prints it as C. `leaf` spells operands and numbers, `function` the name of a function.
-    pub(crate) fn print(&self, leaf: &dyn Fn(&Expr) -> String, function: &dyn Fn(&Function) -> String) -> String {
-        let mut printer = Printer { leaf, function, out: String::new() };
+    /// Prints it as C. `leaf` spells operands and numbers, `callee` the name of a function.
+    pub(crate) fn print(&self, leaf: &dyn Fn(&Expr) -> String, callee: &dyn Fn(Callee) -> String) -> String {
+        let mut printer = Printer { leaf, callee, out: String::new() };
         printer.expr(self);
         printer.out
     }
@@ -304,9 +305,36 @@ impl Expr {
     }
 }
 
+/// What a call names.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Callee {
+    /// A function, in the type that is computed in.
+    Typed(&'static Function),
+    /// One that is spelled with its type.
+    Spelled(&'static str),
+}
+
+impl Callee {
+    /// Its name in C, where functions of the computed type have a suffix.
+    pub(crate) fn in_c(self, suffix: &str) -> String {
+        match self {
+            Callee::Typed(function) => format!("jo_{}{suffix}", function.name),
+            Callee::Spelled(name) => name.to_owned(),
+        }
+    }
+
+    /// Its name for people.
+    pub(crate) fn plain(self) -> String {
+        match self {
+            Callee::Typed(function) => function.name.to_owned(),
+            Callee::Spelled(name) => name.trim_start_matches("jo_").to_owned(),
+        }
+    }
+}
+
 struct Printer<'a> {
     leaf: &'a dyn Fn(&Expr) -> String,
-    function: &'a dyn Fn(&Function) -> String,
+    callee: &'a dyn Fn(Callee) -> String,
     out: String,
 }
 
@@ -316,13 +344,16 @@ impl Printer<'_> {
             Expr::Operand(_) | Expr::Integer(_) | Expr::Float(_) | Expr::Typed(_) | Expr::Name(_) => {
                 self.out += &(self.leaf)(expr);
             }
-            // Neither formulas nor rules have elements of tables.
-            Expr::Element(_, _) => {}
+            Expr::Element(name, at) => {
+                let _ = write!(self.out, "{name}[");
+                self.expr(at);
+                self.out.push(']');
+            }
             Expr::Cast(ty, of) => {
                 let _ = write!(self.out, "({ty})");
                 self.inside(of, of.precedence() < OF_UNARY);
             }
-            Expr::Inner(name, operands) => self.call(name, operands),
+            Expr::Inner(name, operands) => self.call(&(self.callee)(Callee::Spelled(name)), operands),
             Expr::Unary(operator, of) => {
                 self.out += operator.spelling();
                 self.inside(of, of.precedence() < OF_UNARY);
@@ -345,14 +376,15 @@ impl Printer<'_> {
                 self.out += " : ";
                 self.expr(&three[2]);
             }
-            Expr::Call(function, operands) => self.call(&(self.function)(function), operands),
+            Expr::Call(function, operands) => self.call(&(self.callee)(Callee::Typed(function)), operands),
         }
     }
 
     fn call(&mut self, name: &str, operands: &[Expr]) {
         self.out += name;
+        self.out.push('(');
         for (i, operand) in operands.iter().enumerate() {
-            self.out += if i == 0 { "(" } else { ", " };
+            self.out += if i == 0 { "" } else { ", " };
             self.expr(operand);
         }
         self.out.push(')');
@@ -475,8 +507,8 @@ impl Reader {
         let token = self.next();
         let first = token.chars().next().unwrap_or(' ');
         match () {
-            () if self.is_full && token == "(" && TYPES.contains(&self.peek()) => {
-                let ty = self.next();
+            () if let Some(ty) = self.cast(token) => {
+                self.at += 1;
                 self.expect(")")?;
                 Ok(Expr::Cast(ty, Box::new(self.unary()?)))
             }
@@ -499,6 +531,11 @@ impl Reader {
             () if first.is_ascii_alphabetic() && token.len() == 1 => Ok(Expr::Operand(first)),
             () => Err(format!("`{token}` where an operand is expected")),
         }
+    }
+
+    /// The type that a bracket converts to.
+    fn cast(&self, token: &str) -> Option<NumberType> {
+        (self.is_full && token == "(").then(|| NumberType::named(self.peek()))?
     }
 
     fn call(&mut self, name: &str) -> Result<Expr, String> {
@@ -673,7 +710,7 @@ mod tests {
             _ => String::new(),
         };
         for text in ALL.keys() {
-            let printed = of(text).expr.print(&leaf, &|function| function.name.to_owned());
+            let printed = of(text).expr.print(&leaf, &Callee::plain);
             assert_eq!(printed, text.split_whitespace().collect::<Vec<_>>().join(" "));
         }
         assert!(ALL.len() > 100);

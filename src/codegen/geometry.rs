@@ -545,6 +545,8 @@ impl<'k> Shapes<'k> {
         if step.drops {
             let axes = self.space.as_ref().map_or(&[][..], |(_, axes)| axes);
             let shape = mapped(AxisMap::Kept, &shape, axes);
+            let has_dims = self.kernel.reductions.iter().any(|reduction| reduction.axes != Axes::All);
+            self.promoted_alike(&shape, has_dims)?;
             return Ok((shape.clone(), layout::contiguous(&shape)));
         }
         match step.layout {
@@ -606,12 +608,18 @@ impl<'k> Shapes<'k> {
         {
             return Err(format!("shape {whole:?} does not end in {sizes:?}"));
         }
-        // Its class in promotion was decided before its rank was known.
-        if shape.is_empty() && !reduction.keep && reduction.axes != Axes::All && !self.kernel.is_of_one_type() {
-            return Err("a reduction over all dimensions is promoted like a tensor without dimensions".to_owned());
-        }
+        self.promoted_alike(&shape, !reduction.keep && reduction.axes != Axes::All)?;
         let strides = layout::contiguous(&shape);
         Ok((shape, strides))
+    }
+
+    /// The class of a reduced value in promotion was decided before its rank was known: a value that
+    /// then `has_dims` must have some, unless there is nothing to promote.
+    fn promoted_alike(&self, shape: &[i64], has_dims: bool) -> Result<(), String> {
+        match shape.is_empty() && has_dims && !self.kernel.is_of_one_type() {
+            true => Err("a reduction over all dimensions is promoted like a tensor without dimensions".to_owned()),
+            false => Ok(()),
+        }
     }
 }
 

@@ -13,10 +13,10 @@
 //! What a later phase needs of an earlier one is computed again from what is loaded, unless the
 //! plan keeps it in the memory of a result that is yet to be written.
 
-use super::c_spelling::value_type;
 use super::kernel::{Columns, Direction, Inner, Input, Kernel, Reduction, Source, Traversal};
 use super::kernel_plan::{Plan, TUNING};
 use super::monoid::{Monoid, Reordering};
+use super::number_type::NumberType;
 use crate::ops::recipes::ReduceOp;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -284,7 +284,7 @@ impl<'k> Loops<'k> {
     /// exponentials of a softmax: they do not cancel, and 256 of them lose hardly a digit.
     pub(crate) fn sums_floats(&self, k: usize) -> bool {
         let reduction = &self.kernel.reductions[k];
-        let is_float = value_type(reduction.input.to) == "float" && reduction.op == ReduceOp::Sum;
+        let is_float = NumberType::of_values(reduction.input.to) == NumberType::Float && reduction.op == ReduceOp::Sum;
         let is_share = |step: usize| self.kernel.steps[step].formula.is_share;
         is_float && (self.is_outer() || matches!(reduction.input.source, Source::Step(step) if is_share(step)))
     }
@@ -314,7 +314,8 @@ impl<'k> Loops<'k> {
     /// Whether blocks are summed in floats first: not where a scan is read, which a second
     /// look at a block would continue.
     pub(crate) fn is_tried(&self, k: usize) -> bool {
-        let of_floats = self.is_variance(k) && value_type(self.kernel.reductions[k].input.to) == "float";
+        let of_floats =
+            self.is_variance(k) && NumberType::of_values(self.kernel.reductions[k].input.to) == NumberType::Float;
         let aim = Aim::Reduce(k);
         let steps = self.steps(self.kernel.phase(source_of(self.kernel, aim)), &[aim]);
         of_floats && steps.iter().all(|&step| self.kernel.steps[step].scan.is_none())
@@ -417,11 +418,11 @@ impl<'k> Loops<'k> {
     /// The type of that variable: float for a part of a row, which is sixteen floats per vector
     /// lane, and for sums of interleaved rows. With doubles in the loop the gradient of the overlap
     /// of boxes takes 1.5 times as long.
-    pub(crate) fn column_reduction_type(&self, k: usize) -> &'static str {
+    pub(crate) fn column_reduction_type(&self, k: usize) -> NumberType {
         let column_reduction = self.kernel.stores[k].column_reduction.map(|at| &self.kernel.column_reductions[at]);
-        match column_reduction.map(|column_reduction| value_type(column_reduction.input.to)) {
-            Some("float") if self.traversal.direction == Direction::Outer => "float",
-            _ => "double",
+        match column_reduction.map(|column_reduction| NumberType::of_values(column_reduction.input.to)) {
+            Some(NumberType::Float) if self.traversal.direction == Direction::Outer => NumberType::Float,
+            _ => NumberType::Double,
         }
     }
 

@@ -1,14 +1,17 @@
 //! The vector mathematics without a compiler: `prelude.c`, parsed once and executed.
 //!
 //! Its functions are a few declarations and a result, so that compilers can make vectors of them,
-//! and small loops where they do not. What is executed is the text that kernels are compiled with,
-//! in the arithmetic of C ([`super::arithmetic`]), and so the results have the same bits.
+//! and small loops where they do not. The text is the notation of the expressions, as that of
+//! formulas is: units get it with its comments, it becomes trees of [`Expr`] here, and these print
+//! as C that reads as the same trees. They are executed in the arithmetic of C
+//! ([`super::arithmetic`]), and so the results have the bits of compiled kernels.
 //!
 //! Functions that reinterpret bits, fused multiply-adds, and the reduction of large angles, which
 //! takes products of 128 bits, are written here: `builtin`.
 
-use super::arithmetic::{Number, TYPES, binary, chosen, unary};
+use super::arithmetic::{Number, binary, chosen, unary};
 use super::expression::{Binary, Expr, Reader};
+use super::number_type::NumberType;
 use super::prelude;
 use rustc_hash::FxHashMap;
 use std::sync::LazyLock;
@@ -17,13 +20,13 @@ use std::sync::LazyLock;
 #[derive(Debug)]
 struct Routine {
     /// The type of its result.
-    result: &'static str,
+    result: NumberType,
     params: Vec<Variable>,
     body: Vec<Statement>,
 }
 
 /// A type and a name.
-type Variable = (&'static str, &'static str);
+type Variable = (NumberType, &'static str);
 
 #[derive(Debug)]
 enum Statement {
@@ -67,7 +70,7 @@ pub(crate) fn call(name: &str, operands: &[Number]) -> Result<Number, String> {
     let routine = ROUTINES.get(name).ok_or_else(|| format!("there is no function `{name}`"))?;
     let routine = routine.as_ref().map_err(|why| format!("{name}: {why}"))?;
     let params = routine.params.iter().zip(operands);
-    let mut frame = Frame(params.map(|((ty, name), value)| (*name, value.cast(ty), *ty)).collect());
+    let mut frame = Frame(params.map(|((ty, name), value)| (*name, value.cast(*ty), *ty)).collect());
     let value = frame.run(&routine.body)?.ok_or_else(|| format!("{name}: it returns nothing"))?;
     Ok(value.cast(routine.result))
 }
@@ -159,19 +162,22 @@ fn pi_bits(at: u32) -> u64 {
 fn routine(text: &'static str) -> Result<Routine, String> {
     let text = &text[text.find("\nJO ").or_else(|| text.find("\nstatic ")).map_or(0, |at| at + 1)..];
     let mut reader = Reader::new(text, true);
-    let mut result = reader.next();
-    while ["JO", "static"].contains(&result) {
-        result = reader.next();
-    }
+    while reader.takes("JO") || reader.takes("static") {}
+    let result = ty(&mut reader)?;
     let _name = reader.next();
     reader.expect("(")?;
     let mut params = Vec::new();
     while !reader.takes(")") {
-        params.push((reader.next(), reader.next()));
+        params.push((ty(&mut reader)?, reader.next()));
         reader.takes(",");
     }
     let body = block(&mut reader)?;
     Ok(Routine { result, params, body })
+}
+
+fn ty(reader: &mut Reader) -> Result<NumberType, String> {
+    let name = reader.next();
+    NumberType::named(name).ok_or_else(|| format!("`{name}` is no type of numbers"))
 }
 
 /// Statements in braces, or one without.
@@ -221,7 +227,7 @@ fn statement(reader: &mut Reader, all: &mut Vec<Statement>) -> Result<(), String
             all.push(Statement::While(condition, body));
             Ok(())
         }
-        ty if TYPES.contains(&ty) => {
+        _ if let Some(ty) = NumberType::named(reader.peek()) => {
             reader.next();
             loop {
                 let name = reader.next();
@@ -255,7 +261,7 @@ fn assignment(reader: &mut Reader) -> Result<Statement, String> {
 }
 
 /// The variables of a call, with their types.
-struct Frame(Vec<(&'static str, Number, &'static str)>);
+struct Frame(Vec<(&'static str, Number, NumberType)>);
 
 impl Frame {
     /// Runs statements; the result if one of them returns.
@@ -263,8 +269,8 @@ impl Frame {
         for statement in body {
             let returned = match statement {
                 Statement::Declare((ty, name), value) => {
-                    let value = self.value(value)?.cast(ty);
-                    self.0.push((name, value, ty));
+                    let value = self.value(value)?.cast(*ty);
+                    self.0.push((name, value, *ty));
                     None
                 }
                 Statement::Set(name, value) => {
@@ -332,7 +338,7 @@ pub(crate) fn evaluate(
             let (first, second) = (value(&three[1])?, value(&three[2])?);
             Ok(if value(&three[0])?.is_true() { chosen(first, second) } else { chosen(second, first) })
         }
-        Expr::Cast(ty, of) => Ok(value(of)?.cast(ty)),
+        Expr::Cast(ty, of) => Ok(value(of)?.cast(*ty)),
         Expr::Element(_, at) => {
             let at = usize::try_from(value(at)?.bits()).unwrap_or(usize::MAX);
             TWO_OVER_PI.get(at).map(|&bits| Number::Unsigned(bits)).ok_or_else(|| format!("there is no element {at}"))
@@ -357,6 +363,41 @@ mod tests {
     #[test]
     fn the_whole_prelude_is_read() {
         assert_eq!(unread(), Vec::<String>::new());
+    }
+
+    fn printed(expr: &Expr) -> String {
+        let leaf = |leaf: &Expr| match leaf {
+            Expr::Name(name) => (*name).to_owned(),
+            Expr::Typed(number) => number.spelled(),
+            other => panic!("{other:?}"),
+        };
+        expr.print(&leaf, &|callee| callee.in_c(""))
+    }
+
+    /// Statements as C, loops as `while`.
+    fn listed(body: &[Statement]) -> String {
+        let one = |statement: &Statement| match statement {
+            Statement::Declare((ty, name), value) => format!("{ty} {name} = {};", printed(value)),
+            Statement::Set(name, value) => format!("{name} = {};", printed(value)),
+            Statement::Return(value) => format!("return {};", printed(value)),
+            Statement::If(condition, body) => format!("if ({}) {{ {} }}", printed(condition), listed(body)),
+            Statement::While(condition, body) => format!("while ({}) {{ {} }}", printed(condition), listed(body)),
+        };
+        body.iter().map(one).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn functions_are_printed_as_they_are_read() {
+        let mut count = 0;
+        for (name, read) in ROUTINES.iter() {
+            let Ok(read) = read else { continue };
+            let params: Vec<String> = read.params.iter().map(|(ty, name)| format!("{ty} {name}")).collect();
+            let text = format!("{} {name}({}) {{ {} }}", read.result, params.join(", "), listed(&read.body));
+            let again = routine(Box::leak(text.clone().into_boxed_str()));
+            assert_eq!(format!("{:?}", again.as_ref().ok()), format!("{:?}", Some(read)), "{text}");
+            count += 1;
+        }
+        assert!(count > 100, "{count} functions");
     }
 
     #[test]

@@ -16,9 +16,9 @@
 //! Variances are merged as T. F. Chan, G. H. Golub and R. J. LeVeque do it (Updating Formulae and a
 //! Pairwise Algorithm for Computing Sample Variances, 1979).
 
-use super::c_spelling::value_type;
 use super::expression::{Binary, Expr, Expression};
 use super::kernel::{Reduction, Step};
+use super::number_type::NumberType;
 use crate::ops::recipes::ReduceOp;
 use crate::tensor::{DType, Kind, Scalar};
 use rustc_hash::FxHashMap;
@@ -57,8 +57,8 @@ impl Role {
 pub(crate) struct Slot {
     /// The content of the slot.
     pub role: Role,
-    /// Its type in C.
-    pub ty: &'static str,
+    /// Its type.
+    pub ty: NumberType,
     /// Its initial value.
     pub initial: Scalar,
 }
@@ -212,18 +212,22 @@ impl Monoid {
         let zero = Scalar::Int(0);
         let mut slots = vec![slot(Role::Total, reduction.total(), reduction.nothing())];
         if reduction.op.varies() {
-            slots = [Role::Total, Role::Squares, Role::Count].map(|role| slot(role, "double", zero)).to_vec();
+            slots = [Role::Total, Role::Squares, Role::Count].map(|role| slot(role, NumberType::Double, zero)).to_vec();
         }
         if reduction.op.is_arg_reduction() {
-            slots.push(slot(Role::Index, "i64", zero));
+            slots.push(slot(Role::Index, NumberType::I64, zero));
         }
         if is_flagged && reduction.op.picks() {
-            slots.push(slot(Role::Nan, "int", zero));
+            slots.push(slot(Role::Nan, NumberType::Int, zero));
         }
         let accumulates = !reduction.op.picks();
         let reordering = match () {
             () if !accumulates || !is_real => Reordering::Exact,
-            () if reduction.op != ReduceOp::Product && value_type(reduction.input.to) == "float" => Reordering::Unseen,
+            () if reduction.op != ReduceOp::Product
+                && NumberType::of_values(reduction.input.to) == NumberType::Float =>
+            {
+                Reordering::Unseen
+            }
             () => Reordering::Seen,
         };
         Monoid::with(rule, slots, reordering)
@@ -243,10 +247,10 @@ impl Monoid {
     pub(crate) fn of_scan(op: ReduceOp, step: &Step) -> Monoid {
         let is_real = step.computed.is_float();
         let (rule, initial) = if op == ReduceOp::Product { (Rule::Product, 1) } else { (Rule::Sum, 0) };
-        let ty = if is_real { "double" } else { "i64" };
+        let ty = if is_real { NumberType::Double } else { NumberType::I64 };
         let reordering = match () {
             () if !is_real => Reordering::Exact,
-            () if rule == Rule::Sum && value_type(step.computed) == "float" => Reordering::Unseen,
+            () if rule == Rule::Sum && NumberType::of_values(step.computed) == NumberType::Float => Reordering::Unseen,
             () => Reordering::Seen,
         };
         Monoid::with(rule, vec![Slot { role: Role::Total, ty, initial: Scalar::Int(initial) }], reordering)
@@ -288,12 +292,12 @@ impl Reduction {
         self.input.to.arithmetic() == Some(Kind::Float)
     }
 
-    /// The C type of the total.
-    pub(crate) fn total(&self) -> &'static str {
+    /// The type of the total.
+    pub(crate) fn total(&self) -> NumberType {
         match !self.op.picks() {
-            true if self.is_real() => "double",
-            true => "i64",
-            false => value_type(self.input.to),
+            true if self.is_real() => NumberType::Double,
+            true => NumberType::I64,
+            false => NumberType::of_values(self.input.to),
         }
     }
 

@@ -58,8 +58,9 @@ mod wide_nests;
 
 use super::expression::Expression;
 use super::kernel::{Direction, Inner};
+use super::number_type::NumberType;
 use super::window::{Gives, Guard};
-use crate::tensor::{DType, Scalar};
+use crate::tensor::{DType, Kind, Scalar};
 
 /// How the iterations of a loop run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -218,8 +219,8 @@ pub enum Origin {
     Variable(usize),
     /// A number that loops know.
     Known(Known),
-    /// A slot of the state that a part of a split row has left, of a C type.
-    Found(usize, &'static str),
+    /// A slot of the state that a part of a split row has left, of a type.
+    Found(usize, NumberType),
     /// A variable of the lane of the warp that is a half further in the loop over halves.
     Partner(usize),
     /// A variable of the first lane of the warp.
@@ -310,8 +311,8 @@ pub enum Compute {
 pub struct Term {
     /// The expression.
     pub formula: &'static Expression,
-    /// The C type that functions and numbers in it have.
-    pub ty: &'static str,
+    /// The type that functions and numbers in it have.
+    pub ty: NumberType,
     /// Its operands by their letters.
     pub operands: Vec<(char, Operand)>,
 }
@@ -448,8 +449,8 @@ pub enum Distance {
 pub struct Variable {
     /// Its name.
     pub name: String,
-    /// Its type in C.
-    pub ty: &'static str,
+    /// Its type.
+    pub ty: NumberType,
     /// How many there are.
     pub spread: Spread,
     /// Whether it keeps its initial value.
@@ -626,6 +627,35 @@ impl Axis {
         }
     }
 
+    /// Whether only blocks of threads have such a loop.
+    pub(crate) fn needs_threads(self) -> bool {
+        match self {
+            Axis::Elements
+            | Axis::Chunks
+            | Axis::Distances
+            | Axis::Halves(_)
+            | Axis::Rounds { .. }
+            | Axis::Batches(_)
+            | Axis::Spans(_)
+            | Axis::Groups(_)
+            | Axis::Lanes(_) => true,
+            Axis::Tiles(_)
+            | Axis::FirstRow(_)
+            | Axis::Points
+            | Axis::Rows
+            | Axis::Columns(_)
+            | Axis::Sides(_)
+            | Axis::Side
+            | Axis::Pieces
+            | Axis::Blocks { .. }
+            | Axis::Lines { .. }
+            | Axis::Together(_)
+            | Axis::Parts { .. }
+            | Axis::Shares
+            | Axis::SharesBefore => false,
+        }
+    }
+
     /// Whether it runs over tiles, rows or groups of rows: no loop is around it.
     pub(crate) fn is_outermost(self) -> bool {
         matches!(self, Axis::Tiles(_) | Axis::FirstRow(_) | Axis::Rows | Axis::Columns(_) | Axis::Sides(_))
@@ -639,7 +669,85 @@ impl For {
     }
 }
 
+impl Known {
+    /// Whether only threads of a block know it.
+    pub(crate) fn needs_threads(self) -> bool {
+        match self {
+            Known::Thread
+            | Known::Lane
+            | Known::InGroup
+            | Known::Element
+            | Known::End
+            | Known::Row
+            | Known::Rows
+            | Known::Distance => true,
+            Known::Count
+            | Known::Width
+            | Known::Points
+            | Known::Lines
+            | Known::Piece
+            | Known::First
+            | Known::Line
+            | Known::Point => false,
+        }
+    }
+}
+
+impl Origin {
+    /// Whether only threads of a block can read it: a number that they know, or a variable of
+    /// another one.
+    pub(crate) fn needs_threads(self) -> bool {
+        match self {
+            Origin::Partner(_) | Origin::OfFirst(_) | Origin::OfWarp(_) | Origin::OfLast(_) | Origin::Before(_) => true,
+            Origin::Known(known) => known.needs_threads(),
+            Origin::Value(_)
+            | Origin::Constant(_)
+            | Origin::Float(_)
+            | Origin::Integer(_)
+            | Origin::Variable(_)
+            | Origin::Found(..) => false,
+        }
+    }
+}
+
+impl Operand {
+    /// Whether it is a real number that becomes an integer.
+    fn is_truncated(&self) -> bool {
+        let is_real = |dtype: DType| dtype.arithmetic() == Some(Kind::Float);
+        is_real(self.from) && !is_real(self.to) && self.to != DType::Bool
+    }
+}
+
 impl Stmt {
+    /// Whether only nests of blocks of threads have it.
+    pub(crate) fn needs_threads(&self) -> bool {
+        match self {
+            Stmt::For(all) => all.axis.needs_threads(),
+            Stmt::Locate { .. } | Stmt::Reserve(_) | Stmt::Fetch(_) | Stmt::Deliver(_) | Stmt::Barrier => true,
+            _ => self.operands().into_iter().any(|operand| operand.origin.needs_threads()),
+        }
+    }
+
+    /// What it reads itself.
+    pub(crate) fn operands(&self) -> Vec<&Operand> {
+        fn of(term: &Term) -> impl Iterator<Item = &Operand> {
+            term.operands.iter().map(|(_, operand)| operand)
+        }
+        match self {
+            Stmt::Let { compute: Compute::Apply { operands, .. }, .. } => {
+                operands.iter().map(|(_, operand)| operand).collect()
+            }
+            Stmt::Let { compute: Compute::Finish { term, .. }, .. }
+            | Stmt::Set { term, .. }
+            | Stmt::Accumulate { term, .. }
+            | Stmt::If { when: term, .. } => of(term).collect(),
+            Stmt::Store { operand, .. } => vec![operand],
+            Stmt::Begin(variables) => variables.iter().filter_map(|(_, term)| term.as_ref()).flat_map(of).collect(),
+            Stmt::Retry { lost, .. } => lost.iter().flat_map(of).collect(),
+            _ => Vec::new(),
+        }
+    }
+
     /// The statements in it.
     pub(crate) fn inside(&self) -> Vec<&[Stmt]> {
         match self {
@@ -679,13 +787,20 @@ impl Nest {
 
     /// Whether threads wait for each other: at a barrier, or where lanes of a warp exchange values.
     pub(crate) fn has_barriers(&self) -> bool {
-        fn waits(stmt: &Stmt) -> bool {
-            matches!(stmt, Stmt::Barrier | Stmt::For(For { axis: Axis::Halves(_), .. }))
+        self.has(&|stmt| matches!(stmt, Stmt::Barrier | Stmt::For(For { axis: Axis::Halves(_), .. })))
+    }
+
+    /// Whether it converts real numbers to integers.
+    pub(crate) fn truncates(&self) -> bool {
+        self.has(&|stmt| stmt.operands().into_iter().any(Operand::is_truncated))
+    }
+
+    /// Whether something holds of a statement in it.
+    pub(crate) fn has(&self, holds: &dyn Fn(&Stmt) -> bool) -> bool {
+        fn is_in(stmts: &[Stmt], holds: &dyn Fn(&Stmt) -> bool) -> bool {
+            stmts.iter().any(|stmt| holds(stmt) || stmt.inside().into_iter().any(|body| is_in(body, holds)))
         }
-        fn is_in(stmts: &[Stmt]) -> bool {
-            stmts.iter().any(|stmt| waits(stmt) || stmt.inside().into_iter().any(is_in))
-        }
-        is_in(&self.body)
+        is_in(&self.body, holds)
     }
 
     /// The name of a place, for people.

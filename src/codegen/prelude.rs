@@ -65,14 +65,16 @@ pub(super) fn sources() -> impl Iterator<Item = (&'static str, &'static str)> {
     PIECES.iter().map(|piece| (piece.name, piece.text))
 }
 
-/// The pieces that these texts use, directly or indirectly, in the order of the file.
-pub(crate) fn used_by<'a>(texts: impl Iterator<Item = &'a str>) -> String {
+/// The symbols in texts. A unit is linked by them: it has the pieces that its functions name.
+pub(crate) fn symbols<'a>(texts: impl Iterator<Item = &'a str>) -> BTreeSet<&'a str> {
+    texts.flat_map(names).collect()
+}
+
+/// The pieces that have these symbols, and those that they use, in the order of the file.
+pub(crate) fn used_by(symbols: &BTreeSet<&str>) -> String {
     let mut wanted: BTreeSet<usize> = BTreeSet::new();
-    let mut open: Vec<usize> = Vec::new();
-    for text in texts {
-        let words: BTreeSet<&str> = names(text).filter(|word| word.starts_with("jo_")).collect();
-        open.extend(PIECES.iter().enumerate().filter(|(_, piece)| words.contains(piece.name)).map(|(i, _)| i));
-    }
+    let named = PIECES.iter().enumerate().filter(|(_, piece)| symbols.contains(piece.name));
+    let mut open: Vec<usize> = named.map(|(i, _)| i).collect();
     while let Some(i) = open.pop() {
         if wanted.insert(i) {
             open.extend(&PIECES[i].needs);

@@ -1,22 +1,43 @@
-//! Lines of source that printers of nests write: their indent, blocks in braces, and the IR line of
-//! a statement as a comment beside it.
+//! Lines that printers write, of source and for people: their indent, blocks, and the IR line of a
+//! statement as a comment beside it. No other file has an indent in a text.
 
 use super::nest::{Nest, Stmt};
 use std::fmt::Write;
 
-/// Column that comments begin in.
-const MARGIN: usize = 68;
-/// Columns that a block is indented by.
-const STEP: usize = 4;
+/// How lines look.
+#[derive(Debug)]
+struct Style {
+    /// Columns that a block is indented by.
+    step: usize,
+    /// Column that comments begin in, after a mark.
+    margin: usize,
+    comment: &'static str,
+}
 
-/// Source so far.
-#[derive(Debug, Default)]
+/// Source.
+const SOURCE: Style = Style { step: 4, margin: 68, comment: "//" };
+/// Text for people.
+const PLAIN: Style = Style { step: 2, margin: 60, comment: "#" };
+
+/// Lines so far.
+#[derive(Debug)]
 pub(super) struct Lines {
+    style: Style,
     text: String,
     indent: usize,
 }
 
 impl Lines {
+    /// Those of source.
+    pub(super) fn of_source() -> Lines {
+        Lines { style: SOURCE, text: String::new(), indent: 0 }
+    }
+
+    /// Those of text for people, in which blocks have no braces.
+    pub(super) fn of_text() -> Lines {
+        Lines { style: PLAIN, text: String::new(), indent: 0 }
+    }
+
     /// Adds a line.
     pub(super) fn line(&mut self, text: &str) {
         let _ = writeln!(self.text, "{:indent$}{text}", "", indent = self.indent);
@@ -27,21 +48,31 @@ impl Lines {
         if note.is_empty() {
             return self.line(text);
         }
-        // A comment that ends in a backslash goes on in the next line.
+        // A comment of C that ends in a backslash goes on in the next line.
         let note = note.replace('\\', "/");
-        let (indent, width) = (self.indent, MARGIN.saturating_sub(self.indent));
-        let _ = writeln!(self.text, "{:indent$}{text:width$} // {note}", "");
+        let (indent, comment, width) = (self.indent, self.style.comment, self.style.margin.saturating_sub(self.indent));
+        let _ = writeln!(self.text, "{:indent$}{text:width$} {comment} {note}", "");
+    }
+
+    /// Indents what follows.
+    pub(super) fn deeper(&mut self) {
+        self.indent += self.style.step;
+    }
+
+    /// Ends that.
+    pub(super) fn back(&mut self) {
+        self.indent -= self.style.step;
     }
 
     /// Adds the head of a block, whose lines are indented.
     pub(super) fn open(&mut self, head: &str) {
         self.line(head);
-        self.indent += STEP;
+        self.deeper();
     }
 
     /// Ends a block.
     pub(super) fn close(&mut self) {
-        self.indent -= STEP;
+        self.back();
         self.line("}");
     }
 

@@ -124,6 +124,11 @@ impl Nests {
         std::iter::once((name.to_owned(), &self.own)).chain(wide).chain(split).chain(totals)
     }
 
+    /// Whether one of them converts real numbers to integers.
+    pub(crate) fn truncates(&self) -> bool {
+        self.named("").any(|(_, nest)| nest.truncates())
+    }
+
     /// The names of their functions.
     pub(crate) fn names(&self, name: &str) -> Vec<String> {
         self.named(name).map(|(name, _)| name).collect()

@@ -685,7 +685,8 @@ impl CpuBackend {
             Engine::Ptx => return self.make_of_ptx(&names, unit, text),
             Engine::Compiled | Engine::Nests => text.clone(),
         };
-        let (library, text) = (self.opened(&source, unit.len() as u64)?, Rc::from(text));
+        let truncates = unit.iter().any(|wanted| wanted.nests.truncates());
+        let (library, text) = (self.opened((&source, truncates), unit.len() as u64)?, Rc::from(text));
         for (name, wanted) in names.iter().zip(unit) {
             let code = self.code(name, wanted, &library, &text)?;
             self.keep_kernel(wanted.identity, Compiled { code, tile: wanted.tile, phases: wanted.phases });
@@ -768,7 +769,8 @@ impl CpuBackend {
         }))
     }
 
-    fn opened(&self, text: &str, kernels: u64) -> Result<Arc<Loaded>, String> {
+    /// The library of a unit that truncates floats or does not, from disk or compiled.
+    fn opened(&self, (text, truncates): (&str, bool), kernels: u64) -> Result<Arc<Loaded>, String> {
         let (compiler, known_by) = (self.compiler()?, c_units::without_notes(text));
         if let Some(Ok(found)) = self.cache.library(&known_by, compiler.identity()).map(|path| Loaded::open(&path)) {
             self.count(|counts| counts.cached += kernels);
@@ -780,7 +782,7 @@ impl CpuBackend {
         let folder =
             self.cache.private_folder().map_err(|error| format!("cannot create a folder to compile in: {error}"))?;
         let path = compiler
-            .compile(text, &folder.0, self.deadline.get())
+            .compile((text, truncates), &folder.0, self.deadline.get())
             .map_err(|why| format!("the compiler `{}`: {why}", compiler.name()))?;
         self.count(|counts| {
             counts.compiled += kernels;

@@ -114,14 +114,12 @@ pub(super) fn source(text: &str, names: &[String], is_checked: bool) -> String {
     let checked = if is_checked { "#define JO_CHECKED 1\n" } else { "" };
     let mut source = format!("{checked}{EMULATION}#line 1\n{text}");
     for name in names {
-        let _ = writeln!(source, "static void {name}_body(const void *arguments) {{ {name}(arguments); }}");
-        let _ = writeln!(source, "void {}(jo_emulation *all, const jo_launch *arguments)", entry_of(name));
-        let _ = writeln!(source, "{{\n    jo_run(all, arguments, {name}_body);\n}}");
+        let _ = writeln!(source, "JO_ENTRY({name})");
     }
     source
 }
 
-/// The name of the entry of a kernel.
+/// The name that `JO_ENTRY` gives the entry of a kernel.
 fn entry_of(name: &str) -> String {
     format!("{name}_emulated")
 }

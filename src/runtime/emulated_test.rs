@@ -82,7 +82,7 @@ fn emulated(planned: &Planned, functions: &[(String, String)]) -> Emulated {
     let folder = cache.private_folder().expect("there is a folder");
     let (names, texts): (Vec<String>, Vec<String>) = functions.iter().cloned().unzip();
     let text = (CUDA.unit)(&texts);
-    let path = compiler.compile(&source(&text, &names, true), &folder.0, None);
+    let path = compiler.compile((&source(&text, &names, true), true), &folder.0, None);
     let library = Arc::new(path.and_then(|path| Loaded::open(&path)).unwrap_or_else(|why| panic!("{why}\n{text}")));
     let image = Image::Compiled(library);
     let (nests, find) = (nests(planned), |name: &str| image.entry(name));

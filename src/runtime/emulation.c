@@ -518,3 +518,8 @@ static __attribute__((unused)) void jo_run(jo_emulation *all, const void *argume
     }
     jo_end_count();
 }
+
+// The entry of a kernel, which stands before it.
+#define JO_ENTRY(kernel) \
+    static void kernel##_body(const void *arguments) { kernel(arguments); } \
+    void kernel##_emulated(jo_emulation *all, const jo_launch *arguments) { jo_run(all, arguments, kernel##_body); }

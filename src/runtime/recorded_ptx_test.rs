@@ -110,7 +110,7 @@ fn compiled(planned: &Planned) -> Image {
     let cache = DiskCache::new(None);
     let compiler = toolchain::find((None, None), true, &cache, None).expect("there is a compiler");
     let folder = cache.private_folder().expect("there is a folder");
-    let path = compiler.compile(&source(&text, &names, false), &folder.0, None).expect("it compiles");
+    let path = compiler.compile((&source(&text, &names, false), true), &folder.0, None).expect("it compiles");
     Image::Compiled(Arc::new(Loaded::open(&path).expect("it opens")))
 }
 

@@ -152,7 +152,8 @@ fn tried(program: &[String], cache: &DiskCache, deadline: Option<Instant>) -> Re
     let mut first_error = None;
     for set in 0..FLAGS.len() {
         let compiler = Compiler { program: program.to_vec(), flags: flags(set, false), identity: String::new() };
-        let works = compiler.compile(PROBE, &folder.0, deadline).and_then(|library| Loaded::open(&library)?.answers());
+        let works =
+            compiler.compile((PROBE, false), &folder.0, deadline).and_then(|library| Loaded::open(&library)?.answers());
         match works {
             Ok(()) => return Ok((set, version(program, &folder.0))),
             Err(why) => first_error.get_or_insert(why),
@@ -207,11 +208,17 @@ impl Compiler {
         self.program.join(" ")
     }
 
-    /// Compiles a unit into a folder and returns the path of the library.
+    /// Compiles a unit into a folder and returns the path of the library. If the unit `truncates`
+    /// floats, the compiler keeps conversions to integers as they are written.
     ///
     /// # Errors
     /// The exit status and output of the compiler; that the deadline has passed.
-    pub(crate) fn compile(&self, source: &str, folder: &Path, deadline: Option<Instant>) -> Result<PathBuf, String> {
+    pub(crate) fn compile(
+        &self,
+        (source, truncates): (&str, bool),
+        folder: &Path,
+        deadline: Option<Instant>,
+    ) -> Result<PathBuf, String> {
         let (unit, library) = (folder.join("unit.c"), folder.join("unit.so"));
         std::fs::write(&unit, source).map_err(|error| format!("cannot write a unit: {error}"))?;
         let mut command = Command::new(&self.program[0]);
@@ -220,7 +227,7 @@ impl Compiler {
         command.args(&names[1..]).args(&self.flags).args(options);
         // Without traps, GCC 12 turns the conversion of a float to an integer and back into
         // `trunc`, which gives -0.0 for numbers between -1 and 0.
-        if source.contains("jo_cut") {
+        if truncates {
             command.arg("-ftrapping-math");
         }
         command.args([OsStr::new("-o"), library.as_os_str(), unit.as_os_str()]);
@@ -304,7 +311,7 @@ mod tests {
         for (cc, scalar) in [("cc", false), ("cc", true), ("cc -march=x86-64", false)] {
             let compiler = find((Some(cc), None), scalar, &cache, None).expect("there is a C compiler");
             let folder = cache.private_folder().expect("there is a folder");
-            let compiled = compiler.compile(&format!("{text}{PROBE}"), &folder.0, None);
+            let compiled = compiler.compile((&format!("{text}{PROBE}"), false), &folder.0, None);
             assert!(compiled.is_ok(), "{cc}: {compiled:?}");
         }
     }

@@ -3,8 +3,8 @@
 use super::{Ahead, Grid, Plan, RowsBy, name_of_aim};
 use crate::codegen::kernel::{Direction, Kernel, Traversal};
 use crate::codegen::loop_structure::Aim;
+use crate::codegen::source_lines::Lines;
 use crate::codegen::target::Target;
-use std::fmt::Write;
 
 /// The plans of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -195,20 +195,27 @@ fn aim(kernel: &Kernel, name: &str) -> Result<Aim, String> {
 impl Plan {
     /// Its text, for the group with these results.
     pub fn print(&self, group: &str, kernel: &Kernel) -> String {
-        let mut text = format!("group {group}\n  direction {}\n", self.direction.name());
-        let (is_outer, mut line) = (self.direction == Direction::Outer, |line: String| {
-            let _ = writeln!(text, "  {line}");
-        });
+        let mut lines = Lines::of_text();
+        lines.line(&format!("group {group}"));
+        lines.deeper();
+        self.choices(kernel).iter().for_each(|line| lines.line(line));
+        lines.finish()
+    }
+
+    /// Its lines.
+    fn choices(&self, kernel: &Kernel) -> Vec<String> {
+        let mut all = vec![format!("direction {}", self.direction.name())];
+        let mut line = |line: String| all.push(line);
         if let Some(Grid { threads, rows, wide, split }) = self.grid {
             let others = [(wide, " wide"), (split, " split")];
             let others: String = others.into_iter().filter(|row| row.0).map(|row| row.1).collect();
             line(format!("grid {} {threads}{others}", rows.name()));
-            return text;
+            return all;
         }
         if self.tile().is_some() {
             line(format!("tile {}", self.tile));
         }
-        if is_outer {
+        if self.direction == Direction::Outer {
             line(format!("part {}", self.part));
         }
         if self.direction == Direction::Strided {
@@ -248,6 +255,6 @@ impl Plan {
             }
             line(all.join(" "));
         }
-        text
+        all
     }
 }

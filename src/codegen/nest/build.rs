@@ -15,6 +15,7 @@ use crate::codegen::kernel_plan::{Ahead, Grid, MOST_KEPT, Plan, TUNING, Wide, fi
 use crate::codegen::loop_structure::Aim;
 use crate::codegen::loop_structure::Loops;
 use crate::codegen::monoid::type_of_initial;
+use crate::codegen::number_type::NumberType;
 use crate::codegen::window::{Gives, Guard, Tap};
 use crate::tensor::{DType, Kind, Scalar};
 use rustc_hash::FxHashMap;
@@ -187,7 +188,7 @@ pub(super) fn known(known: Known) -> Operand {
 
 /// A term that is one of the rules.
 pub(super) fn term<const N: usize>(text: &'static str, operands: [(char, Operand); N]) -> Term {
-    Term { formula: rule(text), ty: "double", operands: operands.to_vec() }
+    Term { formula: rule(text), ty: NumberType::Double, operands: operands.to_vec() }
 }
 
 /// A copy of an operand.
@@ -232,7 +233,7 @@ impl Builder<'_> {
     }
 
     /// Makes a variable; a name means the last one that was made with it.
-    pub(super) fn declared_as(&mut self, name: String, ty: &'static str, spread: Spread, is_fixed: bool) -> usize {
+    pub(super) fn declared_as(&mut self, name: String, ty: NumberType, spread: Spread, is_fixed: bool) -> usize {
         let variable = self.nest.variables.len();
         self.nest.variables.push(Variable { name: name.clone(), ty, spread, is_fixed });
         self.names.insert(name, variable);

@@ -7,6 +7,7 @@ use crate::codegen::kernel::{Direction, Inner, Source};
 use crate::codegen::loop_structure::is_reordered;
 use crate::codegen::loop_structure::{Aim, Stages, source_of};
 use crate::codegen::monoid::clause;
+use crate::codegen::number_type::NumberType;
 use crate::codegen::window::Gives;
 use crate::ops::recipes::ReduceOp;
 use std::collections::BTreeSet;
@@ -199,9 +200,9 @@ impl Builder<'_> {
         let step = &self.kernel.steps[i];
         let (Some(scan), Some(input)) = (&step.scan, step.inputs.first()) else { return };
         let text = match (scan.op, self.nest.variables[variable].ty) {
-            (ReduceOp::Product, "double") => DOUBLE_PRODUCT,
+            (ReduceOp::Product, NumberType::Double) => DOUBLE_PRODUCT,
             (ReduceOp::Product, _) => LONG_PRODUCT,
-            (_, "double") => DOUBLE_SUM,
+            (_, NumberType::Double) => DOUBLE_SUM,
             _ => LONG_SUM,
         };
         let operands = [('a', plain(Origin::Variable(variable))), ('x', self.input(input))];
@@ -307,7 +308,7 @@ impl Builder<'_> {
             return body.push(Stmt::Accumulate { to, term: term(DOUBLE, [('x', value)]), note });
         }
         let variable = self.names[&column_name(k)];
-        let text = if self.loops.column_reduction_type(k) == "float" { FLOAT_SUM } else { DOUBLE_SUM };
+        let text = if self.loops.column_reduction_type(k) == NumberType::Float { FLOAT_SUM } else { DOUBLE_SUM };
         let term = term(text, [('a', plain(Origin::Variable(variable))), ('x', value)]);
         body.push(Stmt::Set { variable, term, note });
     }

@@ -26,6 +26,7 @@ use super::grid_nests::note;
 use super::state_rules::IS_FIRST_LANE;
 use super::{Axis, Bind, For, Known, Operand, Origin, Spread, Stmt};
 use crate::codegen::kernel_plan::WARP;
+use crate::codegen::number_type::NumberType;
 
 impl Builder<'_> {
     /// Merges the states of the threads of a row; all of them then have what the row has.
@@ -78,7 +79,7 @@ impl Builder<'_> {
     }
 
     /// Takes a part of the state of another lane.
-    fn take_from_partner(&mut self, k: usize, letter: char, ty: &'static str) -> Stmt {
+    fn take_from_partner(&mut self, k: usize, letter: char, ty: NumberType) -> Stmt {
         let name = self.kernel.reductions[k].name.clone();
         let own = self.variable(letter, &name);
         let other = self.declared_as(format!("other_{}", beside(letter, &name)), ty, Spread::One, true);

@@ -30,6 +30,7 @@ use crate::codegen::kernel::{Direction, Source};
 use crate::codegen::kernel_plan::{Grid, RowsBy};
 use crate::codegen::loop_structure::{Aim, source_of};
 use crate::codegen::monoid::Monoid;
+use crate::codegen::number_type::NumberType;
 use crate::tensor::Scalar;
 use std::collections::BTreeSet;
 
@@ -201,7 +202,7 @@ impl Builder<'_> {
         if self.is_shifted(k) {
             for letter in SUMS.into_iter().filter(|&letter| letter != 'k') {
                 let name = beside(letter, &self.kernel.reductions[k].name);
-                let variable = self.declared_as(name, "double", Spread::One, false);
+                let variable = self.declared_as(name, NumberType::Double, Spread::One, false);
                 body.push(Stmt::Begin(vec![(variable, Some(zero()))]));
             }
         }
@@ -228,7 +229,7 @@ impl Builder<'_> {
         }
         let mut is_nan = None;
         if monoid.step.is_empty() && monoid.slot('n').is_some() {
-            let variable = self.declared_as(beside('o', &name), "int", Spread::One, true);
+            let variable = self.declared_as(beside('o', &name), NumberType::Int, Spread::One, true);
             body.push(Stmt::Begin(vec![(variable, Some(term(IS_NAN, [('x', element)])))]));
             is_nan = Some(plain(Origin::Variable(variable)));
         }
@@ -257,7 +258,7 @@ impl Builder<'_> {
         let statements = updates.iter().map(|&update| self.update((monoid, k), update, operand)).collect();
         match monoid.when.filter(|_| !is_step) {
             Some(when) => {
-                let ty = monoid.slots.first().map_or("double", |slot| slot.ty);
+                let ty = monoid.slots.first().map_or(NumberType::Double, |slot| slot.ty);
                 let when = over_state(when, ty, &|letter| operand(self, letter));
                 body.push(Stmt::If { when, body: statements });
             }
@@ -281,7 +282,7 @@ impl Builder<'_> {
             'z' => Some(number(Scalar::Float(f64::NAN))),
             other => Some(self.of(other, &reduction.name)),
         };
-        let ty = monoid.slots.first().map_or("double", |slot| slot.ty);
+        let ty = monoid.slots.first().map_or(NumberType::Double, |slot| slot.ty);
         let term = over_state(monoid.finish, ty, &operand);
         let compute = Compute::Finish { term, rounded: self.rounded(reduction.out, Source::Reduced(k)) };
         body.push(Stmt::Let { value: self.reduced(k), compute, note: reduction.line.clone() });

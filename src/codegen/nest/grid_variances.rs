@@ -27,7 +27,7 @@ use super::state_rules::{
     SQUARES_BY_SHARE, SQUARES_IN_DOUBLES, SQUARES_MOVED, SUM, SUM_MOVED, SUM_OF_THREAD,
 };
 use super::{Known, Operand, Origin, Split, Spread, Stmt, Term};
-use crate::codegen::c_spelling::value_type;
+use crate::codegen::number_type::NumberType;
 use crate::ops::recipes::ReduceOp;
 use crate::tensor::{DType, Scalar};
 
@@ -47,7 +47,7 @@ impl Builder<'_> {
     pub(super) fn is_shifted(&self, k: usize) -> bool {
         let reduction = &self.kernel.reductions[k];
         let is_merge = self.nest.split == Some(Split::Merge);
-        !is_merge && reduction.op.varies() && value_type(reduction.input.to) == "float"
+        !is_merge && reduction.op.varies() && NumberType::of_values(reduction.input.to) == NumberType::Float
     }
 
     /// Whether a reduction is a mean that a variance finds on its way.
@@ -57,10 +57,10 @@ impl Builder<'_> {
     }
 
     /// The parts of the state of a reduction that threads exchange, with their types.
-    pub(super) fn exchanged(&self, k: usize) -> Vec<(char, &'static str)> {
+    pub(super) fn exchanged(&self, k: usize) -> Vec<(char, NumberType)> {
         match () {
             () if self.is_led(k) => Vec::new(),
-            () if self.is_shifted(k) => SUMS.map(|letter| (letter, "double")).to_vec(),
+            () if self.is_shifted(k) => SUMS.map(|letter| (letter, NumberType::Double)).to_vec(),
             () => self.monoid_on_grid(k).slots.iter().map(|slot| (slot.role.letter(), slot.ty)).collect(),
         }
     }
@@ -91,7 +91,7 @@ impl Builder<'_> {
             }
         }
         let name = beside('d', &self.kernel.reductions[k].name);
-        let moved = self.declared_as(name, "double", Spread::One, true);
+        let moved = self.declared_as(name, NumberType::Double, Spread::One, true);
         body.push(Stmt::Begin(vec![(moved, Some(term(DIFFERENCE_IN_DOUBLES, [('x', element), first])))]));
         let moved = plain(Origin::Variable(moved));
         body.push(self.part_of(k, 'p', term(SUM, [('a', sum.1), ('x', moved)])));
@@ -102,10 +102,10 @@ impl Builder<'_> {
     pub(super) fn move_to_first(&mut self, k: usize, body: &mut Vec<Stmt>) {
         let name = self.kernel.reductions[k].name.clone();
         let [first, sum, squares, count] = self.sums_of(k);
-        let other = self.declared_as(beside('b', &name), "double", Spread::One, true);
+        let other = self.declared_as(beside('b', &name), NumberType::Double, Spread::One, true);
         let of_first = plain(Origin::OfFirst(self.variable('h', &name)));
         let other_first = ('b', plain(Origin::Variable(other)));
-        let distance = self.declared_as(beside('g', &name), "double", Spread::One, true);
+        let distance = self.declared_as(beside('g', &name), NumberType::Double, Spread::One, true);
         let by = ('g', plain(Origin::Variable(distance)));
         body.push(Stmt::Scope(vec![
             Stmt::Begin(vec![(other, Some(term(COPY, [('x', of_first)])))]),
@@ -129,7 +129,7 @@ impl Builder<'_> {
         for k in shifted {
             let [first, sum, squares, count] = self.sums_of(k);
             let name = beside('w', &self.kernel.reductions[k].name);
-            let share = self.declared_as(name, "double", Spread::One, true);
+            let share = self.declared_as(name, NumberType::Double, Spread::One, true);
             let by = ('w', plain(Origin::Variable(share)));
             let mut states = vec![
                 Stmt::Begin(vec![(share, Some(term(SHARE, [('m', count.1)])))]),

@@ -516,6 +516,7 @@ mod tests {
     use super::*;
     use crate::codegen::nest::build::known;
     use crate::codegen::nest::{Known as Number, state_rules};
+    use crate::codegen::number_type::NumberType;
     use crate::codegen::target::CUDA;
     use crate::codegen::whole_graph::kernels;
     use crate::text::{ParseOptions, parse};
@@ -627,7 +628,7 @@ with prim::FusionGroup_0 = graph(%x : Float(*, *)):
                 if let Stmt::Set { term, .. } = stmt
                     && !std::mem::replace(&mut is_done, true)
                 {
-                    term.operands[0].1 = Operand { origin: Origin::Found(0, "double"), ..term.operands[0].1 };
+                    term.operands[0].1 = Operand { origin: Origin::Found(0, NumberType::Double), ..term.operands[0].1 };
                 }
             }
         });
@@ -642,7 +643,7 @@ with prim::FusionGroup_0 = graph(%x : Float(*, *)):
             for stmt in stmts {
                 if matches!(stmt, Stmt::Barrier) && !std::mem::replace(&mut is_done, true) {
                     let formula = state_rules::rule(IS_FIRST_THREAD);
-                    let when = Term { formula, ty: "double", operands: vec![('t', known(Number::Thread))] };
+                    let when = Term { formula, ty: NumberType::Double, operands: vec![('t', known(Number::Thread))] };
                     *stmt = Stmt::If { when, body: vec![Stmt::Barrier] };
                 }
             }
@@ -659,7 +660,8 @@ with prim::FusionGroup_0 = graph(%x : Float(*, *)):
                     let exchanges = matches!(stmt, Stmt::For(For { axis: Axis::Halves(_), .. }));
                     if exchanges && !std::mem::replace(&mut is_done, true) {
                         let formula = state_rules::rule(formula);
-                        let when = Term { formula, ty: "double", operands: vec![(letter, known(known_number))] };
+                        let when =
+                            Term { formula, ty: NumberType::Double, operands: vec![(letter, known(known_number))] };
                         let inner = std::mem::replace(stmt, Stmt::Barrier);
                         *stmt = Stmt::If { when, body: vec![inner] };
                     }

@@ -9,11 +9,11 @@
 use super::build::is_real;
 use super::{Axis, Compute, For, Known, Nest, Operand, Origin, Place, Scope, Spread, Stmt, Term, Watch};
 use crate::codegen::arithmetic::Number;
-use crate::codegen::c_spelling::{suffix, value_type};
 use crate::codegen::expression::Expr;
 use crate::codegen::geometry::Geometry;
 use crate::codegen::kernel::{Direction, Inner};
 use crate::codegen::mathematics::{call, evaluate};
+use crate::codegen::number_type::NumberType;
 use crate::codegen::window::Gives;
 use crate::tensor::{DType, Scalar};
 use std::ops::Range;
@@ -58,6 +58,9 @@ pub struct Space<'a> {
 /// # Errors
 /// If a statement cannot be executed.
 pub(crate) fn run(nest: &Nest, space: &Space<'_>, memory: &mut dyn Memory) -> Result<(), String> {
+    if nest.has(&Stmt::needs_threads) {
+        return Err(THREADS.to_owned());
+    }
     let buffers = nest.buffers.iter().map(|buffer| vec![Number::Int(0); buffer.elements]).collect();
     let variables = nest.variables.iter().map(|one| vec![Number::Int(0).cast(one.ty); one.count()]).collect();
     let values = vec![Number::Int(0); nest.values.len()];
@@ -206,14 +209,12 @@ impl Machine<'_> {
                 true => self.stmts(body),
                 false => Ok(()),
             },
-            Stmt::Locate { .. } | Stmt::Reserve(_) | Stmt::Fetch(_) | Stmt::Deliver(_) | Stmt::Barrier => {
-                Err(THREADS.to_owned())
-            }
             Stmt::Leave { variable, slot } => {
                 let at = self.slot(self.at.part, *slot);
                 self.left[at] = self.variables[*variable][0];
                 Ok(())
             }
+            _ => Err(THREADS.to_owned()),
         }
     }
 
@@ -252,15 +253,7 @@ impl Machine<'_> {
             Axis::Side => self.count_up(0..self.at.side, all, |at| &mut at.r),
             Axis::Shares => self.others(self.space.parts, all),
             Axis::SharesBefore => self.others(self.at.part, all),
-            Axis::Elements
-            | Axis::Chunks
-            | Axis::Distances
-            | Axis::Halves(_)
-            | Axis::Rounds { .. }
-            | Axis::Batches(_)
-            | Axis::Spans(_)
-            | Axis::Groups(_)
-            | Axis::Lanes(_) => Err(THREADS.to_owned()),
+            _ => Err(THREADS.to_owned()),
         }
     }
 
@@ -534,9 +527,9 @@ impl Machine<'_> {
 
     fn index_of(&self, variable: usize) -> usize {
         match self.nest.variables[variable].spread {
-            Spread::One | Spread::Threads(_) | Spread::Warps(_) => 0,
             Spread::Columns(_) => (self.at.c + self.at.i) as usize,
             Spread::Side(_) => self.at.r as usize,
+            _ => 0,
         }
     }
 
@@ -545,7 +538,6 @@ impl Machine<'_> {
         for (variable, term) in variables {
             let Some(term) = term else { continue };
             match self.nest.variables[*variable].spread {
-                Spread::One | Spread::Threads(_) | Spread::Warps(_) => self.set(*variable, term)?,
                 Spread::Columns(_) => {
                     for i in 0..self.at.count {
                         self.at.i = i;
@@ -560,6 +552,7 @@ impl Machine<'_> {
                     }
                     self.at.r = 0;
                 }
+                _ => self.set(*variable, term)?,
             }
         }
         Ok(())
@@ -572,7 +565,7 @@ impl Machine<'_> {
     }
 
     fn term(&self, term: &Term) -> Result<Number, String> {
-        let suffix = if term.ty == "float" { "f" } else { "" };
+        let suffix = term.ty.suffix();
         self.evaluated(&term.formula.expr, &term.operands, DType::Double, suffix)
     }
 
@@ -602,14 +595,17 @@ impl Machine<'_> {
             Compute::Load(Place::Access(access)) => self.loaded(*access)?,
             Compute::Load(Place::Buffer(buffer)) => self.buffers[*buffer][self.index(*buffer)],
             Compute::Apply { formula, computed, operands, rounded } => {
-                let number = self.evaluated(&formula.expr, operands, *computed, suffix(*computed))?;
+                let number =
+                    self.evaluated(&formula.expr, operands, *computed, NumberType::of_values(*computed).suffix())?;
                 let is_truth = dtype == DType::Bool && *computed == DType::Bool;
                 let number = if is_truth { Number::truth(number.is_true()) } else { number };
                 as_in_memory(number, *rounded)?
             }
-            Compute::Finish { term, rounded } => as_in_memory(self.term(term)?.cast(value_type(dtype)), *rounded)?,
+            Compute::Finish { term, rounded } => {
+                as_in_memory(self.term(term)?.cast(NumberType::of_values(dtype)), *rounded)?
+            }
         };
-        Ok(number.cast(value_type(dtype)))
+        Ok(number.cast(NumberType::of_values(dtype)))
     }
 
     fn origin(&self, origin: Origin, dtype: DType) -> Number {
@@ -620,13 +616,9 @@ impl Machine<'_> {
             Origin::Integer(k) => Number::Long(self.space.integers[k]),
             Origin::Variable(variable) => self.variables[variable][self.index_of(variable)],
             Origin::Known(known) => self.known(known),
-            // Nests with threads are refused at their first statement.
-            Origin::Partner(variable)
-            | Origin::OfFirst(variable)
-            | Origin::OfWarp(variable)
-            | Origin::OfLast(variable)
-            | Origin::Before(variable) => self.variables[variable][0],
             Origin::Found(slot, ty) => self.left[self.slot(self.at.other, slot)].cast(ty),
+            // Nests with threads are refused.
+            _ => Number::Int(0),
         }
     }
 
@@ -642,14 +634,8 @@ impl Machine<'_> {
             Known::First => at.from,
             Known::Line => at.line + at.u,
             Known::Point => at.i,
-            Known::Thread
-            | Known::Lane
-            | Known::InGroup
-            | Known::Element
-            | Known::End
-            | Known::Row
-            | Known::Rows
-            | Known::Distance => 0,
+            // Nests with threads are refused.
+            _ => 0,
         })
     }
 
@@ -665,7 +651,7 @@ impl Machine<'_> {
         match to {
             Place::Buffer(buffer) => {
                 let index = self.index(buffer);
-                self.buffers[buffer][index] = value.cast(value_type(operand.to));
+                self.buffers[buffer][index] = value.cast(NumberType::of_values(operand.to));
             }
             Place::Access(access) => {
                 let value = narrowed(value, self.nest.accesses[access].dtype)?;
@@ -683,7 +669,7 @@ const LINE: i64 = 64;
 /// A value, rounded as if it were written to memory.
 fn as_in_memory(number: Number, rounded: Option<DType>) -> Result<Number, String> {
     match rounded {
-        Some(short) => converted(number.cast("float"), DType::Float, short),
+        Some(short) => converted(number.cast(NumberType::Float), DType::Float, short),
         None => Ok(number),
     }
 }
@@ -712,8 +698,8 @@ fn widened(element: Number, dtype: DType) -> Result<Number, String> {
 /// A value as an element in memory.
 fn narrowed(value: Number, dtype: DType) -> Result<Number, String> {
     match dtype {
-        DType::Half => call("jo_to_half", &[value.cast("float")]),
-        DType::BFloat16 => call("jo_to_bfloat16", &[value.cast("float")]),
+        DType::Half => call("jo_to_half", &[value.cast(NumberType::Float)]),
+        DType::BFloat16 => call("jo_to_bfloat16", &[value.cast(NumberType::Float)]),
         _ => Ok(value),
     }
 }
@@ -725,10 +711,10 @@ fn converted(value: Number, from: DType, to: DType) -> Result<Number, String> {
         DType::Bool => Ok(Number::truth(value.is_true())),
         DType::Half | DType::BFloat16 => widened(narrowed(value, to)?, to),
         _ if is_real(from) && !is_real(to) => {
-            let suffix = if value_type(from) == "float" { "f" } else { "" };
+            let suffix = NumberType::of_values(from).suffix();
             let cut = if to == DType::Long { format!("jo_cut{suffix}") } else { format!("jo_cut32{suffix}") };
-            call(&cut, &[value]).map(|number| number.cast(value_type(to)))
+            call(&cut, &[value]).map(|number| number.cast(NumberType::of_values(to)))
         }
-        _ => Ok(value.cast(value_type(to))),
+        _ => Ok(value.cast(NumberType::of_values(to))),
     }
 }

@@ -4,24 +4,20 @@ use super::{
     Axis, Bind, Buffer, Compute, Distance, For, Known, Nest, Operand, Origin, Place, Scope, Split, Spread, Stmt, Term,
     Watch, Whole,
 };
-use crate::codegen::expression::{Expr, Expression};
+use crate::codegen::expression::{Callee, Expr, Expression};
 use crate::codegen::kernel::Inner;
+use crate::codegen::source_lines::Lines;
 use crate::codegen::window::{Gives, Guard};
 use crate::tensor::Scalar;
-use std::fmt::{self, Write};
-
-/// Column that notes begin in.
-const MARGIN: usize = 60;
+use std::fmt;
 
 impl fmt::Display for Nest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.threads {
-            Some(threads) => writeln!(f, "nest {}, blocks of {threads} threads", self.group)?,
-            None => writeln!(f, "nest {}", self.group)?,
-        }
-        for assumed in &self.assumed {
-            writeln!(f, "  # {assumed}")?;
-        }
+        let mut lines = Lines::of_text();
+        let threads = self.threads.map_or(String::new(), |threads| format!(", blocks of {threads} threads"));
+        lines.line(&format!("nest {}{threads}", self.group));
+        lines.deeper();
+        self.assumed.iter().for_each(|assumed| lines.line(&format!("# {assumed}")));
         for access in &self.accesses {
             let (name, ty) = (&access.name, access.dtype.name());
             let layout = match access.inner {
@@ -44,11 +40,11 @@ impl fmt::Display for Nest {
                 Some(Watch { guard: Guard::Row, .. }) => ", under a window, outside of the operand in some rows",
                 Some(Watch { guard: Guard::Point, .. }) => ", under a window, outside of the operand at some points",
             };
-            writeln!(f, "  {} {name}: {ty}, {layout}{watch}", if access.is_written { "writes" } else { "reads" })?;
+            let verb = if access.is_written { "writes" } else { "reads" };
+            lines.line(&format!("{verb} {name}: {ty}, {layout}{watch}"));
         }
-        let mut out = String::new();
-        self.stmts(&mut out, 2, &self.body);
-        f.write_str(&out)
+        self.stmts(&mut lines, &self.body);
+        f.write_str(&lines.finish())
     }
 }
 
@@ -99,31 +95,30 @@ fn over(axis: Axis) -> String {
 }
 
 impl Nest {
-    fn stmts(&self, out: &mut String, indent: usize, stmts: &[Stmt]) {
+    fn stmts(&self, lines: &mut Lines, stmts: &[Stmt]) {
         for stmt in stmts {
             // Braces mean nothing to readers.
             if let Stmt::Scope(body) = stmt {
-                self.stmts(out, indent, body);
+                self.stmts(lines, body);
                 continue;
             }
-            for (text, note) in self.stmt(stmt) {
-                let _ = match note.is_empty() {
-                    true => writeln!(out, "{:indent$}{text}", ""),
-                    false => {
-                        writeln!(out, "{:indent$}{text:width$} # {note}", "", width = MARGIN.saturating_sub(indent))
-                    }
-                };
-            }
+            self.stmt(stmt).into_iter().for_each(|(text, note)| lines.noted(&text, note));
             match stmt {
                 Stmt::Retry { body, lost, again } => {
-                    self.stmts(out, indent + 2, body);
+                    self.block(lines, body);
                     let lost: Vec<String> = lost.iter().map(|term| self.term(term)).collect();
-                    let _ = writeln!(out, "{:indent$}again, once, if {}:", "", lost.join(" | "));
-                    self.stmts(out, indent + 2, again);
+                    lines.line(&format!("again, once, if {}:", lost.join(" | ")));
+                    self.block(lines, again);
                 }
-                _ => stmt.inside().into_iter().for_each(|body| self.stmts(out, indent + 2, body)),
+                _ => stmt.inside().into_iter().for_each(|body| self.block(lines, body)),
             }
         }
+    }
+
+    fn block(&self, lines: &mut Lines, body: &[Stmt]) {
+        lines.deeper();
+        self.stmts(lines, body);
+        lines.back();
     }
 
     /// The range of a loop over an axis, by parts where rows are split.
@@ -300,7 +295,7 @@ impl Nest {
                 found.map_or(String::new(), |(_, operand)| self.operand(operand))
             }
         };
-        formula.expr.print(&leaf, &|function| function.name.to_owned()).replace("jo_", "")
+        formula.expr.print(&leaf, &Callee::plain)
     }
 
     fn operand(&self, operand: &Operand) -> String {

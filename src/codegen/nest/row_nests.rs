@@ -34,12 +34,12 @@ use super::state_rules::{
     SMALLER_OR_NAN,
 };
 use super::{Axis, Bind, Compute, Distance, For, Known, Operand, Origin, Place, Scope, Spread, Stmt, Term};
-use crate::codegen::c_spelling::value_type;
 use crate::codegen::kernel::{Direction, Source};
 use crate::codegen::kernel_plan::Ahead;
 use crate::codegen::loop_structure::Phase;
 use crate::codegen::loop_structure::{Aim, source_of};
 use crate::codegen::monoid::{Monoid, Role, Slot, Update};
+use crate::codegen::number_type::NumberType;
 use crate::tensor::{DType, Scalar};
 use std::collections::BTreeSet;
 
@@ -50,7 +50,7 @@ pub(super) type State = (Slot, String);
 /// verifier refuses.
 pub(super) fn over_state(
     formula: &'static crate::codegen::expression::Expression,
-    ty: &'static str,
+    ty: NumberType,
     name: &dyn Fn(char) -> Option<Operand>,
 ) -> Term {
     let operands = formula.operands.iter().filter_map(|&letter| Some((letter, name(letter)?)));
@@ -179,7 +179,9 @@ impl Builder<'_> {
         let mut read = read.filter(|input| input.source == own).peekable();
         let is_stored = kernel.stores.iter().any(|store| store.source == own);
         let out = kernel.steps[step].out;
-        let is_rounded = !is_stored && read.peek().is_some() && read.all(|input| value_type(input.to) == "float");
+        let is_rounded = !is_stored
+            && read.peek().is_some()
+            && read.all(|input| NumberType::of_values(input.to) == NumberType::Float);
         if is_rounded && out == DType::Double { DType::Float } else { out }
     }
 
@@ -275,8 +277,8 @@ impl Builder<'_> {
     }
 
     /// Makes variables of a row, or arrays of them, those of a type together.
-    pub(super) fn begin_all(&mut self, all: Vec<(&'static str, String, Term)>, body: &mut Vec<Stmt>) {
-        let types: BTreeSet<&'static str> = all.iter().map(|(ty, ..)| *ty).collect();
+    pub(super) fn begin_all(&mut self, all: Vec<(NumberType, String, Term)>, body: &mut Vec<Stmt>) {
+        let types: BTreeSet<NumberType> = all.iter().map(|(ty, ..)| *ty).collect();
         let spread = self.spread();
         for ty in types {
             let same = all.iter().filter(|(other, ..)| *other == ty);
@@ -355,10 +357,10 @@ impl Builder<'_> {
     fn parts(&mut self, reduces: &[usize], body: &mut Vec<Stmt>) {
         let parts = |&k: &usize| {
             let reduction = &self.kernel.reductions[k];
-            let total = if self.loops.sums_floats(k) { "float" } else { reduction.total() };
+            let total = if self.loops.sums_floats(k) { NumberType::Float } else { reduction.total() };
             let letters = match () {
                 () if self.loops.is_summed_in_floats(k) => Vec::new(),
-                () if self.loops.is_variance(k) => vec![("double", 'y')],
+                () if self.loops.is_variance(k) => vec![(NumberType::Double, 'y')],
                 () if self.loops.is_arg_reduction(k) && self.loops.is_outer() => Vec::new(),
                 () if self.loops.is_arg_reduction(k) => vec![(reduction.total(), 'p')],
                 () if !reduction.op.picks() => vec![(total, 'p')],
@@ -372,7 +374,7 @@ impl Builder<'_> {
         for &k in reduces {
             let reduction = &self.kernel.reductions[k];
             if self.loops.is_arg_reduction(k) && reduction.is_real() && !self.loops.is_outer() {
-                self.begin_all(vec![("int", beside('o', &reduction.name), super::build::zero())], body);
+                self.begin_all(vec![(NumberType::Int, beside('o', &reduction.name), super::build::zero())], body);
             }
         }
     }
@@ -401,7 +403,7 @@ impl Builder<'_> {
         self.elements(phase, aims, tile, &mut inner);
         inner.extend(self.prefetched_rows(phase, aims, &accesses));
         let sums = self.loops.invariant_sums(aims);
-        let always = sums.into_iter().any(|k| self.loops.column_reduction_type(k) == "float");
+        let always = sums.into_iter().any(|k| self.loops.column_reduction_type(k) == NumberType::Float);
         if always || self.loops.streams_any(aims) {
             let axis = Axis::Parts { columns: self.loops.plan.part, always };
             inner = vec![For::over(axis, Bind::Serial, inner)];
@@ -457,7 +459,7 @@ impl Builder<'_> {
         (letter, formula): Update,
         operand: &dyn Fn(&Builder<'_>, char) -> Option<Operand>,
     ) -> Stmt {
-        let ty = monoid.slots.first().map_or("double", |slot| slot.ty);
+        let ty = monoid.slots.first().map_or(NumberType::Double, |slot| slot.ty);
         let term = over_state(formula, ty, &|letter| operand(self, letter));
         match operand(self, letter) {
             Some(Operand { origin: Origin::Variable(variable), .. }) if monoid.slot(letter).is_some() => {
@@ -528,7 +530,7 @@ impl Builder<'_> {
             }
             other => Some(self.of(other, name)),
         };
-        let term = over_state(self.loops.monoid(k).finish, "double", &operand);
+        let term = over_state(self.loops.monoid(k).finish, NumberType::Double, &operand);
         let (value, note) = (self.reduced(k), reduction.line.clone());
         let compute = Compute::Finish { term, rounded: self.rounded(reduction.out, Source::Reduced(k)) };
         let made = Stmt::Let { value, compute, note };
@@ -561,7 +563,7 @@ impl Builder<'_> {
             (false, true) => LARGER,
             (false, false) => SMALLER,
         };
-        let better = self.declared_as(beside('w', name), "int", Spread::One, true);
+        let better = self.declared_as(beside('w', name), NumberType::Int, Spread::One, true);
         body.push(Stmt::Begin(vec![(better, Some(term(text, [('x', value), ('a', total)])))]));
         let better = plain(Origin::Variable(better));
         let at = [('b', known(Known::Piece)), ('n', known(Known::Width)), ('f', known(Known::First))];
@@ -591,7 +593,7 @@ impl Builder<'_> {
             }
             false => term(if is_larger { LARGER } else { SMALLER }, [('x', part.1), total]),
         };
-        let found = self.declared_as(beside('w', name), "i64", Spread::One, false);
+        let found = self.declared_as(beside('w', name), NumberType::I64, Spread::One, false);
         let mut inner = vec![Stmt::Begin(vec![(found, Some(copy(known(Known::Points))))])];
         self.block(phase.number, &[Aim::Place(k)], size, &mut inner);
         let mut set = |letter: char, term: Term| {

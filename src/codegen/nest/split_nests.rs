@@ -25,6 +25,7 @@ use super::{Axis, Bind, For, Operand, Origin, Stmt};
 use crate::codegen::loop_structure::Aim;
 use crate::codegen::loop_structure::Phase;
 use crate::codegen::monoid::{Monoid, Slot};
+use crate::codegen::number_type::NumberType;
 
 /// A part of the state that others read, and its place.
 struct Left {
@@ -76,7 +77,7 @@ impl Builder<'_> {
         let Some(scan) = &self.kernel.steps[step].scan else { return };
         let monoid = Monoid::of_scan(scan.op, &self.kernel.steps[step]);
         let variable = self.variable('r', &self.kernel.steps[step].name);
-        let ty = monoid.slots.first().map_or("double", |slot| slot.ty);
+        let ty = monoid.slots.first().map_or(NumberType::Double, |slot| slot.ty);
         let only = self.loops.planned(phase.number, &[Aim::Total(step)]);
         let mut inner = Vec::new();
         self.all_blocks(&only, &[], &mut inner);
@@ -100,7 +101,7 @@ impl Builder<'_> {
             all.iter().find(is_it).map(Left::found)
         };
         let operand = |builder: &Builder<'_>, letter: char| found(letter).or_else(|| Some(builder.of(letter, name)));
-        let when = monoid.when.map(|when| over_state(when, "double", &|letter| operand(self, letter)));
+        let when = monoid.when.map(|when| over_state(when, NumberType::Double, &|letter| operand(self, letter)));
         let merged: Vec<Stmt> =
             monoid.merge.iter().map(|&update| self.update((&monoid, k), update, &operand)).collect();
         match when {

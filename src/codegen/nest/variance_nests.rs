@@ -45,6 +45,7 @@ use crate::codegen::kernel::Source;
 use crate::codegen::loop_structure::Aim;
 use crate::codegen::loop_structure::Phase;
 use crate::codegen::monoid::Update;
+use crate::codegen::number_type::NumberType;
 
 /// A statement that sets a variable.
 fn set(variable: usize, term: Term) -> Stmt {
@@ -76,7 +77,11 @@ impl Builder<'_> {
         let name = |letter| beside(letter, &reduction.name);
         let near = term(NEAR, [('a', self.part('a', k))]);
         self.begin_all(
-            vec![("float", name('h'), near), ("float", name('p'), zero()), ("float", name('e'), zero())],
+            vec![
+                (NumberType::Float, name('h'), near),
+                (NumberType::Float, name('p'), zero()),
+                (NumberType::Float, name('e'), zero()),
+            ],
             body,
         );
         let load = match reduction.input.source {
@@ -133,7 +138,7 @@ impl Builder<'_> {
             return body.push(Stmt::Set { variable: self.slot('y', k), term: sum, note });
         }
         let difference = term(DIFFERENCE, [('x', value), ('h', self.part('h', k))]);
-        let differs = self.declared_as(beside('d', &reduction.name), "float", Spread::One, true);
+        let differs = self.declared_as(beside('d', &reduction.name), NumberType::Float, Spread::One, true);
         body.push(Stmt::Begin(vec![(differs, Some(difference))]));
         let differs = plain(Origin::Variable(differs));
         let sum = term(SUM, [('a', self.part('p', k)), ('x', differs)]);
@@ -162,12 +167,12 @@ impl Builder<'_> {
     /// nothing is alive are, and have no variance. Squares tell it only of what floats can hold.
     fn looks_for_differences(&mut self, phase: &Phase, k: usize, size: usize, body: &mut Vec<Stmt>) -> Term {
         let name = self.name_of(k).to_owned();
-        self.begin_all(vec![("int", beside('o', &name), zero())], body);
+        self.begin_all(vec![(NumberType::Int, beside('o', &name), zero())], body);
         self.block(phase.number, &[Aim::Differs(k)], size, body);
         if !self.loops.is_outer() {
             return term(COPY, [('x', self.part('o', k))]);
         }
-        let any = self.declared_as(beside('g', &name), "int", Spread::One, false);
+        let any = self.declared_as(beside('g', &name), NumberType::Int, Spread::One, false);
         body.push(Stmt::Begin(vec![(any, Some(zero()))]));
         let own = plain(Origin::Variable(any));
         let noted = set(any, term(ANY, [('g', own), ('o', self.part('o', k))]));
@@ -185,7 +190,7 @@ impl Builder<'_> {
     /// A block in doubles, from the beginning.
     fn sum_in_doubles(&mut self, phase: &Phase, k: usize, size: usize, body: &mut Vec<Stmt>) {
         let sum = beside('y', self.name_of(k));
-        self.begin_all(vec![("double", sum, zero())], body);
+        self.begin_all(vec![(NumberType::Double, sum, zero())], body);
         self.block(phase.number, &[Aim::Reduce(k)], size, body);
         let mean = term(MEAN, [('y', self.part('y', k)), ('m', self.in_block())]);
         self.each_row(vec![set(self.slot('b', k), mean), set(self.slot('z', k), zero())], body);
@@ -199,20 +204,20 @@ impl Builder<'_> {
         let (near, sum, squares) = (('h', self.part('h', k)), ('p', self.part('p', k)), ('e', self.part('e', k)));
         let among = ('m', self.in_block());
         let spread = self.spread();
-        let mut made = |letter: char, ty: &'static str, spread: Spread, is_fixed: bool| {
+        let mut made = |letter: char, ty: NumberType, spread: Spread, is_fixed: bool| {
             self.declared_as(beside(letter, &name), ty, spread, is_fixed)
         };
-        let (mean, rest) = (made('b', "double", spread, false), made('z', "double", spread, false));
+        let (mean, rest) = (made('b', NumberType::Double, spread, false), made('z', NumberType::Double, spread, false));
         if !self.loops.is_outer() {
             let mean_term = term(MEAN_OF_FLOATS, [near, sum, among]);
             let rest_term = term(SQUARES_OF_FLOATS, [squares, sum, among]);
             body.push(Stmt::Begin(vec![(mean, Some(mean_term)), (rest, Some(rest_term))]));
             return self.loses(k);
         }
-        let mut made = |letter: char, ty: &'static str, is_fixed: bool| {
+        let mut made = |letter: char, ty: NumberType, is_fixed: bool| {
             self.declared_as(beside(letter, &name), ty, Spread::One, is_fixed)
         };
-        let (share, lost) = (made('w', "double", true), made('l', "int", false));
+        let (share, lost) = (made('w', NumberType::Double, true), made('l', NumberType::Int, false));
         body.push(Stmt::Begin(vec![(share, Some(term(SHARE, [among])))]));
         body.push(Stmt::Begin(vec![(mean, None), (rest, None)]));
         body.push(Stmt::Begin(vec![(lost, Some(zero()))]));
@@ -230,14 +235,17 @@ impl Builder<'_> {
     pub(super) fn centre(&mut self, k: usize, body: &mut Vec<Stmt>) {
         let name = self.name_of(k).to_owned();
         let mean = term(MEAN, [('y', self.part('y', k)), ('m', self.in_block())]);
-        self.begin_all(vec![("double", beside('b', &name), mean), ("double", beside('z', &name), zero())], body);
+        self.begin_all(
+            vec![(NumberType::Double, beside('b', &name), mean), (NumberType::Double, beside('z', &name), zero())],
+            body,
+        );
     }
 
     /// Takes the square of the difference of an element from the mean of its block.
     pub(super) fn square(&mut self, k: usize, body: &mut Vec<Stmt>) {
         let value = self.input(&self.kernel.reductions[k].input);
         let difference = term(DIFFERENCE_IN_DOUBLES, [('x', value), ('h', self.part('b', k))]);
-        let differs = self.declared_as(beside('d', self.name_of(k)), "double", Spread::One, true);
+        let differs = self.declared_as(beside('d', self.name_of(k)), NumberType::Double, Spread::One, true);
         body.push(Stmt::Begin(vec![(differs, Some(difference))]));
         let operands = [('d', plain(Origin::Variable(differs))), ('e', self.part('z', k))];
         body.push(set(self.slot('z', k), term(SQUARES_IN_DOUBLES, operands)));

@@ -69,6 +69,7 @@ impl Verifier<'_> {
 
     fn stmt(&mut self, stmt: &Stmt) -> Result<(), String> {
         match stmt {
+            _ if stmt.needs_threads() => self.refuse("it has no blocks of threads"),
             Stmt::For(all) => self.enter(all),
             Stmt::Alloc(buffer) => match self.known.made.insert(*buffer) {
                 true => Ok(()),
@@ -135,9 +136,6 @@ impl Verifier<'_> {
                 Some(Around { axis: Axis::Rows, .. }) if self.nest.direction == Direction::Split => self.scope(body),
                 _ => self.refuse("parts of a row would not all be in one phase of the launch"),
             },
-            Stmt::Locate { .. } | Stmt::Reserve(_) | Stmt::Fetch(_) | Stmt::Deliver(_) | Stmt::Barrier => {
-                self.refuse("it has no blocks of threads")
-            }
             Stmt::Leave { variable, slot } => {
                 self.uses_variable(*variable)?;
                 match (*slot < self.nest.slots, self.known.left.insert(*slot)) {
@@ -146,6 +144,8 @@ impl Verifier<'_> {
                     (_, false) => self.refuse(&format!("slot {slot} is left twice")),
                 }
             }
+            // Those of blocks of threads, see above.
+            _ => self.refuse("a statement of threads has no loop"),
         }
     }
 
@@ -248,9 +248,6 @@ impl Verifier<'_> {
             Origin::Float(k) => k < nest.floats,
             Origin::Integer(k) => k < nest.integers,
             Origin::Constant(_) | Origin::Known(_) => true,
-            Origin::Partner(_) | Origin::OfFirst(_) | Origin::OfWarp(_) | Origin::OfLast(_) | Origin::Before(_) => {
-                return self.refuse("it has no blocks of threads");
-            }
             Origin::Found(slot, _) if !self.known.left.contains(&slot) => {
                 return self.refuse(&format!("slot {slot} is read before a part has left it"));
             }
@@ -258,6 +255,8 @@ impl Verifier<'_> {
                 let shares = [Axis::Shares, Axis::SharesBefore];
                 self.loops.iter().any(|around| shares.contains(&around.axis))
             }
+            // Statements that read variables of other threads are refused.
+            _ => false,
         };
         match (is_there, operand.origin) {
             (true, _) => Ok(()),
@@ -279,9 +278,9 @@ impl Verifier<'_> {
         };
         // The initial values of an array are set in a loop over its elements.
         let axis = match one.spread {
-            Spread::One | Spread::Threads(_) | Spread::Warps(_) => None,
             Spread::Columns(_) => Some(Axis::Points),
             Spread::Side(_) => Some(Axis::Side),
+            _ => None,
         };
         let added =
             axis.map(|axis| self.loops.push(Around { axis, bind: Bind::Serial, combined: Vec::new(), within: None }));
