@@ -82,6 +82,9 @@ pub struct Archive {
     pub extra_files: Vec<(String, u64)>,
     /// Facts of an exported program.
     pub exported: Option<Exported>,
+    /// The class of the user, `__main__.Pair`, whose objects are recorded inputs of an exported
+    /// program: they are not read, and Python would import the class.
+    pub class_of_inputs: Option<String>,
 }
 
 /// A record of serialized code.
@@ -138,7 +141,15 @@ fn exported(mut records: Records, kind: Kind) -> Result<Archive> {
     archive.exported = Some(parts.facts);
     // PyTorch reads them together with the program, as a pickle that may run anything.
     let held = archive.records.held();
-    archive.sample_inputs().map_err(|refusal| {
+    let found = archive.sample_inputs();
+    if let Some(class) = found.as_ref().err().and_then(|refusal| refusal.global.clone())
+        && exported_model::takes_class(&archive.program()?, &class)
+    {
+        archive.class_of_inputs = Some(class);
+        archive.records.release(held);
+        return Ok(archive);
+    }
+    found.map_err(|refusal| {
         let help = "a pickle may run anything when Python loads it; the graph does not need this record: \
                     `zip -d FILE '*sample_inputs*'` removes it";
         refusal.with_help(help)
@@ -208,6 +219,7 @@ impl Archive {
             constants: 0,
             extra_files,
             exported: None,
+            class_of_inputs: None,
             records,
         }
     }
@@ -274,7 +286,8 @@ impl Archive {
     pub fn sample_inputs(&mut self) -> Result<Option<StoredValue>> {
         let is_this = |name: &&str| *name == "serialized_example_inputs.pt" || name.starts_with("data/sample_inputs/");
         let found = self.records.names().find(is_this).map(str::to_owned);
-        let Some(name) = found.filter(|name| self.records.size(name) > Some(0)) else { return Ok(None) };
+        let found = found.filter(|name| self.records.size(name) > Some(0) && self.class_of_inputs.is_none());
+        let Some(name) = found else { return Ok(None) };
         exported_weights::of_saved_value(&mut self.records, &name).map(Some)
     }
 

@@ -90,6 +90,24 @@ fn read_program(records: &mut Records, name: &str, mut tensors: Vec<NamedTensor>
     Ok(ExportedParts { facts, tensors, methods: vec![forward(module)], operators })
 }
 
+/// Whether the program takes objects of a class, `__main__.Pair`, which its signature names with or
+/// without the module.
+pub(crate) fn takes_class(program: &Json, class: &str) -> bool {
+    let calls = program.get("graph_module").get("module_call_graph").items();
+    let whole = calls.iter().find(|call| call.get("fqn").text() == Some(""));
+    let spec = whole.and_then(|call| call.get("signature").get("in_spec").text());
+    let Some(spec) = spec.and_then(|spec| Json::parse(spec.as_bytes()).ok()) else { return false };
+    let short = class.rsplit('.').next().unwrap_or(class);
+    let mut work = spec.items().get(1).into_iter().collect::<Vec<&Json>>();
+    while let Some(tree) = work.pop() {
+        if tree.get("type").text().is_some_and(|name| name == class || name == short) {
+            return true;
+        }
+        work.extend(tree.get("children_spec").items());
+    }
+    false
+}
+
 /// `8.20`, or `2` as 2.2 writes it.
 fn schema_of(program: &Json) -> Result<String> {
     let version = program.get("schema_version");

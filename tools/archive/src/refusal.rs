@@ -13,6 +13,8 @@ pub struct Refusal {
     pub reason: String,
     /// Advice for the user.
     pub help: Option<String>,
+    /// The global of a pickle that is not allowed.
+    pub global: Option<String>,
 }
 
 /// A value, or why there is none.
@@ -21,7 +23,7 @@ pub(crate) type Result<T> = std::result::Result<T, Refusal>;
 impl Refusal {
     /// A refusal of the file as a whole.
     pub fn new(reason: impl Into<String>) -> Refusal {
-        Refusal { record: None, line: None, reason: reason.into(), help: None }
+        Refusal { record: None, line: None, reason: reason.into(), help: None, global: None }
     }
 
     /// The same with advice.

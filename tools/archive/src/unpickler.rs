@@ -628,7 +628,8 @@ fn global_of(module: &str, name: &str) -> Result<Global> {
         _ => {
             let global = shown(&format!("{module}.{name}"));
             let help = "PyTorch writes no such global into archives of programs; do not load this file with Python";
-            return Err(Refusal::new(format!("global {global} is not allowed")).with_help(help));
+            let refusal = Refusal::new(format!("global {global} is not allowed")).with_help(help);
+            return Err(Refusal { global: Some(format!("{module}.{name}")), ..refusal });
         }
     })
 }

@@ -3,13 +3,13 @@
 use crate::error::{Error, Kind};
 use crate::kept_graphs::{KeptGraph, KeptGraphs};
 use crate::known_values;
-use jitopt_archive::{Archive, Kind as Layout, Refusal, StoredValue, UnreadArchive, looks_like_archive};
+use jitopt_archive::{Archive, Kind as Layout, Refusal, Role, StoredValue, UnreadArchive, looks_like_archive};
 use jitopt_core::interpreter::{IValue, Release};
 use jitopt_core::ir::Graph;
 use jitopt_core::log::did_you_mean;
 use jitopt_source::{ArchiveCode, ContentPlace, MethodName, SourceError, contents_at};
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -213,6 +213,34 @@ impl Parts {
         }
         let samples = |archive: &mut Archive| jitopt_exported::samples(archive).map_err(|r| unread_of(name, &r));
         self.with(name, bytes, wanted.release, &By { exported: &samples, code: &Reader::bundled })
+    }
+}
+
+impl Parts {
+    /// The names of weights, without constants of the code.
+    pub(crate) fn stored_names(
+        &self,
+        name: &str,
+        bytes: &Arc<Vec<u8>>,
+        wanted: &Wanted,
+    ) -> Result<BTreeSet<String>, Error> {
+        let of = |archive: &Archive| {
+            let weights = archive.tensors.iter().filter(|tensor| tensor.role != Role::Constant);
+            weights.map(|tensor| tensor.name.clone()).collect()
+        };
+        let by = By { exported: &|archive| Ok(of(archive)), code: &|reader| Ok(of(&reader.archive)) };
+        self.with(name, bytes, wanted.release, &by)
+    }
+
+    /// How the inputs of an exported program nest; nothing for code.
+    pub(crate) fn exported_inputs(
+        &self,
+        name: &str,
+        bytes: &Arc<Vec<u8>>,
+        wanted: &Wanted,
+    ) -> Result<Option<jitopt_exported::Inputs>, Error> {
+        let inputs = |archive: &mut Archive| jitopt_exported::inputs(archive).map_err(|r| unread_of(name, &r));
+        self.with(name, bytes, wanted.release, &By { exported: &inputs, code: &|_| Ok(None) })
     }
 }
 

@@ -239,6 +239,10 @@ pub fn audit(name: &str, bytes: &[u8], allowed: &[String]) -> Result<Audit, Erro
         Err(error) => audit.find(Rule::Archive, reason(name, &error)),
         Ok(archive) if matches!(archive.kind, Layout::Exported | Layout::Serialized) => {
             audit.what = Some(crate::archives::described(&archive));
+            if let Some(class) = &archive.class_of_inputs {
+                let class = class.escape_debug();
+                audit.find(Rule::ForeignCode, format!("Python imports the class `{class}` to load recorded inputs"));
+            }
             match jitopt_exported::graph(&archive, None) {
                 Ok(graph) => audit.exported(&graph),
                 Err(refusal) => audit.find(Rule::UnreadCode, refusal.to_string()),

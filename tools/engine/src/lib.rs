@@ -9,6 +9,7 @@
 //! [`Reduction`] shrinks a failing graph, [`Measured`] compares the speed of two pipelines. The
 //! example `validate_my_pass` shows the whole of it.
 
+mod agreed_inputs;
 pub mod archives;
 pub mod audit;
 pub mod audit_report;

@@ -48,6 +48,8 @@ pub struct Bench<'a> {
     pub run: &'a RunOptions,
     /// The baseline, and the pipeline that is compared with it.
     pub pipelines: [&'a Pipeline; 2],
+    /// Whether there are none: the graph is measured as it is.
+    pub is_alone: bool,
     /// The profile that their passes read.
     pub profile: Option<&'a Profile>,
     /// Number of rounds.
@@ -272,7 +274,7 @@ impl Measured {
         let (inputs, bound) = inputs(bench.run, program, &graph, workspace)?;
         let mut two = Vec::new();
         let mut results = Vec::new();
-        for pipeline in bench.pipelines {
+        for pipeline in bench.pipelines.into_iter().skip(usize::from(bench.is_alone)) {
             let mut contender =
                 Contender::new(bench, path, &graph, pipeline, (&inputs, &bound, program.is_archive()), workspace)?;
             results.push(IValue::tuple(leaves(&IValue::tuple(contender.warm_up(path, &inputs)?))));
@@ -299,14 +301,15 @@ impl Measured {
     fn from(path: &Path, two: Vec<Contender>, roofs: &[Rates]) -> Measured {
         let rounds = roofs.len();
         let on_device: Option<Vec<f64>> = roofs.iter().map(|rates| rates.device).collect();
-        let name = two[1].backend.as_ref().and_then(|backend| Some(backend.device_name()?.0.to_owned()));
+        let name = two[two.len() - 1].backend.as_ref().and_then(|backend| Some(backend.device_name()?.0.to_owned()));
         let device = on_device.zip(name).map(|(rates, name)| DeviceFigures { name, roof: Middle::of(rates) });
-        let are_same = two[0].graph.to_string() == two[1].graph.to_string();
-        let ratios = (0..rounds).map(|i| two[0].times[i] / two[1].times[i]).collect();
-        let rows: Vec<Row> =
-            two.into_iter().zip(["against", "passes"]).map(|(c, name)| Row::new(name, c, roofs)).collect();
-        let (slow, fast) = (rows[0].time.median, rows[1].time.median);
-        let start = (rows[1].contender.first - fast).max(0.0);
+        let last = two.len() - 1;
+        let are_same = two[0].graph.to_string() == two[last].graph.to_string();
+        let ratios = (0..rounds).map(|i| two[0].times[i] / two[last].times[i]).collect();
+        let names: &[&str] = if last == 0 { &["graph"] } else { &["against", "passes"] };
+        let rows: Vec<Row> = two.into_iter().zip(names).map(|(c, name)| Row::new(name, c, roofs)).collect();
+        let (slow, fast) = (rows[0].time.median, rows[last].time.median);
+        let start = (rows[last].contender.first - fast).max(0.0);
         let pays_after = (slow > fast && !are_same).then(|| (start / (slow - fast)).ceil());
         let name = path.display().to_string();
         Measured { name, rows, faster: Middle::of(ratios), are_same, rounds, start, pays_after, device }
@@ -328,6 +331,9 @@ impl Measured {
             text += &format!("\n{}: copied before each run, as it may write to them: {copied}\n", row.name);
         }
         let Middle { median, low, high } = self.faster;
+        if self.rows.len() == 1 {
+            return text + &format!("\n{} rounds; the first run takes {:.1} ms more\n\n", self.rounds, self.start * 1e3);
+        }
         if self.are_same {
             let ratio = format!("{median:.2}, {low:.2} to {high:.2} with 95 % confidence, {} rounds", self.rounds);
             return text + &format!("\nboth graphs are equal: their ratio ({ratio}) is the noise of this machine\n\n");
@@ -350,7 +356,7 @@ impl Measured {
             "graph": self.name,
             "rows": self.rows.iter().map(Row::json).collect::<Vec<_>>(),
             "same_graph": self.are_same,
-            "times_faster": self.faster.json(),
+            "times_faster": (self.rows.len() > 1).then(|| self.faster.json()),
             "turns": self.rounds,
             "first_run_s": self.start,
             "pays_after_runs": self.pays_after,
@@ -444,7 +450,7 @@ fn has_clock(two: &[Contender], workspace: &mut Workspace<'_>) -> bool {
 
 /// Refuses to time graphs whose results differ.
 fn compare(path: &Path, results: &[IValue]) -> Result<(), Error> {
-    let found = differences(&results[0], &results[1], Tolerance::of(TOLERANCE, TOLERANCE), "out");
+    let found = differences(&results[0], &results[results.len() - 1], Tolerance::of(TOLERANCE, TOLERANCE), "out");
     match found.first() {
         None => Ok(()),
         Some(first) => {
@@ -462,9 +468,10 @@ fn alternate(
     (inputs, timed): (&[RepeatedInputs], bool),
     progress: &mut dyn FnMut(u32),
 ) -> Result<Vec<Rates>, Error> {
-    let backend = two[1].backend.clone();
-    let mut roof = Roof::new(two[1].traffic.moved, backend.as_deref(), timed).map_err(|why| two[1].failed(why))?;
-    roof.rates().map_err(|why| two[1].failed(why))?;
+    let last = two.len() - 1;
+    let backend = two[last].backend.clone();
+    let mut roof = Roof::new(two[last].traffic.moved, backend.as_deref(), timed).map_err(|why| two[last].failed(why))?;
+    roof.rates().map_err(|why| two[last].failed(why))?;
     let before: Vec<u64> = two.iter().map(|contender| contender.counts().fallen_back).collect();
     let mut roofs = Vec::new();
     for round in 0..rounds {
@@ -475,7 +482,7 @@ fn alternate(
                 contender.device.push(contender.on_device(path, inputs)?);
             }
         }
-        roofs.push(roof.rates().map_err(|why| two[1].failed(why))?);
+        roofs.push(roof.rates().map_err(|why| two[last].failed(why))?);
     }
     for (contender, before) in two.iter().zip(before) {
         contender.refuse_failures(before)?;

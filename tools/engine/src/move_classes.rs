@@ -10,7 +10,7 @@ use jitopt_judge::aligning::{Alignment, Parting};
 pub enum MoveClass {
     /// Bits differ, by no more than rounding explains.
     Rounding,
-    /// One of them accepts sizes that the other refuses.
+    /// One of them accepts sizes or other inputs that the other refuses or ignores.
     Shape,
     /// Weights differ.
     Weights,
@@ -45,7 +45,7 @@ impl MoveClass {
     pub fn meaning(self) -> &'static str {
         match self {
             MoveClass::Rounding => "only rounding differs",
-            MoveClass::Shape => "one of them was made for fixed sizes",
+            MoveClass::Shape => "one of them was made for certain inputs",
             MoveClass::Weights => "weights differ",
             MoveClass::Mode => "one of them is in training mode",
             MoveClass::Constant => "a number or an option of an operator differs",
@@ -73,11 +73,13 @@ pub(crate) struct Evidence<'a> {
     pub(crate) releases_differ: bool,
     /// Whether sizes are known that only one of them accepts.
     pub(crate) fixes_sizes: bool,
+    /// Inputs that one of them was exported without, in words.
+    pub(crate) unread: &'a [String],
 }
 
 /// The class of a difference, and why.
 pub(crate) fn class(evidence: &Evidence<'_>) -> (MoveClass, Vec<String>) {
-    let rules = [of_stored_types, of_weights, of_types, of_mode, of_release, of_sizes, of_constants];
+    let rules = [of_stored_types, of_weights, of_types, of_mode, of_release, of_sizes, of_unread, of_constants];
     if let Some(found) = rules.iter().find_map(|rule| rule(evidence)) {
         return found;
     }
@@ -171,6 +173,11 @@ fn of_sizes(evidence: &Evidence<'_>) -> Found {
     let is_it = raises.is_some() && (evidence.fixes_sizes || is_sized) || is_sized && other_shapes;
     let why = raised.map(|raised| format!("it raises {}: {}", raised.class, raised.message));
     is_it.then(|| (MoveClass::Shape, why.into_iter().collect()))
+}
+
+/// A program that was exported with one tensor for several inputs reads one of them only.
+fn of_unread(evidence: &Evidence<'_>) -> Found {
+    (!evidence.unread.is_empty()).then(|| (MoveClass::Shape, evidence.unread.to_vec()))
 }
 
 /// What a reshape to constant sizes raises: the first file may have raised before it computed what

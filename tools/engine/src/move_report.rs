@@ -28,8 +28,10 @@ pub struct MoveReport {
     pub rounding: Option<Rounding>,
     /// Weights that differ.
     pub weights: Vec<String>,
-    /// Sizes that one file fixes.
+    /// Sizes and numbers that one file fixes.
     pub sizes: Vec<String>,
+    /// Inputs that one of the files lacks, or does not read.
+    pub inputs: Vec<String>,
     /// The values that differ, and the sample that shows it.
     pub differences: Vec<String>,
     /// The sample.
@@ -53,6 +55,7 @@ impl MoveReport {
             rounding: None,
             weights: files.weights.notes.clone(),
             sizes: files.sizes.clone(),
+            inputs: files.left_out.iter().chain(&files.unread).cloned().collect(),
             differences: Vec::new(),
             sample: None,
             unjudged: None,
@@ -107,6 +110,7 @@ impl MoveReport {
             weights: &comparison.files.weights,
             releases_differ: comparison.files.is_one_program,
             fixes_sizes: !self.sizes.is_empty(),
+            unread: &comparison.files.unread,
         };
         let (found, why) = class(&evidence);
         (self.class, self.why) = (Some(found), why);
@@ -162,7 +166,7 @@ impl MoveReport {
             "first": files[0], "second": files[1], "verdict": self.verdict, "class": self.class.map(MoveClass::name),
             "why": self.why, "samples": self.samples, "sample": self.sample, "differences": self.differences,
             "rounding": self.rounding.map(|rounding| json!({"off": rounding.off, "explained": rounding.explained})),
-            "weights": self.weights, "sizes": self.sizes, "not_compared": self.unjudged,
+            "weights": self.weights, "sizes": self.sizes, "inputs": self.inputs, "not_compared": self.unjudged,
             "first_node": node(&self.alignment.first, &self.sources[0]),
             "second_node": node(&self.alignment.second, &self.sources[1]),
         })

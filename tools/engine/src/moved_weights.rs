@@ -8,7 +8,7 @@ use jitopt_core::tensor::{Precision, Tensor};
 use jitopt_core::types::{Dim, TensorType, Type, TypeKind};
 use jitopt_judge::showing::{Outcome, Settings};
 use jitopt_judge::verdict::fitting;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Notes of one kind that are listed; others are counted.
 const MOST_LISTED: usize = 8;
@@ -30,8 +30,9 @@ pub(crate) struct WeightDifferences {
 
 /// What differs between the weights of two files: those that one of them lacks, and those of
 /// another content. Numbers, flags and constants without a name are named only if both files have
-/// them: a saved module has many that an exported program has no place for.
-pub(crate) fn weights(first: &Contents, second: &Contents) -> WeightDifferences {
+/// them: a saved module has many that an exported program has no place for. `stored` names the
+/// weights of each file, of which contents are those that its graph reads.
+pub(crate) fn weights(first: &Contents, second: &Contents, stored: &[BTreeSet<String>; 2]) -> WeightDifferences {
     let mut all = WeightDifferences::default();
     let (mut found, mut tensors) = (Vec::new(), false);
     for (name, ours) in first {
@@ -52,10 +53,13 @@ pub(crate) fn weights(first: &Contents, second: &Contents) -> WeightDifferences 
         let is_same = |theirs: &IValue| weight.is_some_and(|ours| are_same(ours, theirs));
         !other.values().any(is_same)
     };
+    let is_only_in = |which: usize, name: &str| {
+        stored[which].contains(shown(name)) && !stored[1 - which].contains(shown(name))
+    };
     // A frozen module has its weights as constants, under other names.
-    let ours = only_in(first, second).filter(|name| is_nowhere(first, name, second));
+    let ours = only_in(first, second).filter(|name| is_only_in(0, name) && is_nowhere(first, name, second));
     found.extend(ours.map(|name| format!("only the first file has the weight `{}`", shown(name))));
-    let theirs = only_in(second, first).filter(|name| is_nowhere(second, name, first));
+    let theirs = only_in(second, first).filter(|name| is_only_in(1, name) && is_nowhere(second, name, first));
     found.extend(theirs.map(|name| format!("only the second file has the weight `{}`", shown(name))));
     all.in_attributes_only = !tensors && found.len() == in_both && in_both > 0;
     WeightDifferences { notes: shortened(found), ..all }
@@ -209,7 +213,7 @@ pub(crate) fn keep_within(trial: &mut Trial, other: &Graph) {
     trial.samples.retain(|sample| {
         let is_shared = tensors > 1 && sample.name.ends_with("(aliased)");
         let is_outside = || is_refused(graph, own, &sample.inputs) || is_refused(other, &settings, &sample.inputs);
-        !sample.name.starts_with("seed ") || !(is_shared || is_outside())
+        !sample.is_generated() || !(is_shared || is_outside())
     });
 }
 

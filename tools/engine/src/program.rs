@@ -10,7 +10,7 @@ use jitopt_core::ir::Graph;
 use jitopt_core::text::extract::looks_like_log;
 use jitopt_core::text::{ParseOptions, parse};
 use jitopt_core::verify;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -137,6 +137,28 @@ impl Program {
             return Ok(None);
         }
         self.parts.samples(&self.name(), &self.text, &self.wanted(release))
+    }
+
+    /// The weights of an archive, also those that the graph does not read, without constants.
+    ///
+    /// # Errors
+    /// The archive is not sound.
+    pub(crate) fn stored_names(&self) -> Result<BTreeSet<String>, Error> {
+        if !self.is_archive() {
+            return Ok(BTreeSet::new());
+        }
+        self.parts.stored_names(&self.name(), &self.text, &self.wanted(None))
+    }
+
+    /// How the inputs of an exported program nest.
+    ///
+    /// # Errors
+    /// The record of the program is damaged.
+    pub(crate) fn exported_inputs(&self) -> Result<Option<jitopt_exported::Inputs>, Error> {
+        if !self.is_archive() {
+            return Ok(None);
+        }
+        self.parts.exported_inputs(&self.name(), &self.text, &self.wanted(None))
     }
 
     fn wanted(&self, release: Option<Release>) -> archives::Wanted {

@@ -1,6 +1,7 @@
 //! Runs a graph before and after a pipeline, or two graphs, and compares their observable
 //! behaviour.
 
+use crate::agreed_inputs::{Agreed, Side, agree, plain_types, unread};
 use crate::error::{Error, Stopped};
 use crate::judging::{self, Trial};
 use crate::moved_weights::{self, WeightDifferences};
@@ -67,6 +68,8 @@ pub struct Comparison<'o> {
     trial: Trial,
     when: When,
     differentiated: KeepDifferentiated,
+    /// The graph of the other file, with the params of this one.
+    other: Option<Graph>,
     /// What is known of the files of the two graphs before they run.
     pub(crate) files: ComparedFiles,
 }
@@ -76,8 +79,12 @@ pub struct Comparison<'o> {
 pub(crate) struct ComparedFiles {
     /// Weights.
     pub(crate) weights: WeightDifferences,
-    /// Sizes that one of them fixes, in words.
+    /// Sizes and numbers that one of them fixes, in words.
     pub(crate) sizes: Vec<String>,
+    /// Inputs that one of them does not read, as they were another input when it was exported.
+    pub(crate) unread: Vec<String>,
+    /// Inputs that one of them does not have, in words.
+    pub(crate) left_out: Vec<String>,
     /// Whether it is one file, which two releases run.
     pub(crate) is_one_program: bool,
     /// Whether the first file is an archive, with weights.
@@ -102,22 +109,39 @@ impl<'o> Comparison<'o> {
         let mut graph = program.graph_to_run(options.torch, workspace)?;
         let is_one_program = options.other_torch.is_some() && against.other.is_some_and(|o| o.text == program.text);
         let mut files = ComparedFiles { is_one_program, is_archive: program.is_archive(), ..ComparedFiles::default() };
+        let second = against.other.filter(|other| other.is_archive() || program.is_archive());
+        let mut other = second.map(|other| other.graph(options.second_torch(), workspace)).transpose()?;
+        let mut agreed = Agreed::default();
+        if let (Some(other), Some(second)) = (&mut other, second) {
+            let sides = [
+                Side::of(program, &graph, &own, "first")?,
+                Side::of(second, other, &theirs, "second")?,
+            ];
+            agreed = agree([&sides[0], &sides[1]], [&graph, other])?;
+            agreed.apply([&mut graph, other])?;
+            files.left_out = agreed.left_out.clone();
+        }
         let graph_as_read = against.other.is_some().then(|| graph.clone());
-        let other = against.other.filter(|other| other.is_archive() || program.is_archive());
-        let other = other.map(|other| other.graph(options.second_torch(), workspace)).transpose()?;
         if let Some(other) = &other {
             // Samples must fit both graphs: what one leaves open the other may fix.
-            files.sizes = moved_weights::fixed_sizes(&graph, other);
+            files.sizes = agreed.fixed.clone();
+            files.sizes.extend(moved_weights::fixed_sizes(&graph, other));
             moved_weights::adopt_sizes(&mut graph, other);
         }
         let as_read = graph_as_read.unwrap_or_else(|| graph.clone());
+        let types = plain_types(&graph);
+        let arranged = |which: usize, found: Vec<IValue>| agreed.arranged(&types, which, found);
         let recorded = || match (program.samples(options.torch)?, against.other) {
-            (None, Some(other)) => other.samples(options.second_torch()),
-            (own, _) => Ok(own),
+            (None, Some(other)) => Ok(other.samples(options.second_torch())?.and_then(|found| arranged(1, found))),
+            (own, _) => Ok(own.and_then(|found| arranged(0, found))),
         };
         let mut trial = Trial::with(graph, options, (program, contents), recorded, workspace)?;
+        for sample in trial.samples.iter_mut().filter(|sample| sample.is_generated()) {
+            agreed.hold(&trial.graph, &mut sample.inputs);
+        }
         if !own.is_empty() && !theirs.is_empty() {
-            files.weights = moved_weights::weights(&own, &theirs);
+            let others = against.other.map_or(Ok(BTreeSet::new()), Program::stored_names)?;
+            files.weights = moved_weights::weights(&own, &theirs, &[program.stored_names()?, others]);
             let mut bindings = trial.settings.bindings.clone();
             bindings.extend(theirs);
             trial.settings.other_bindings = Some(Rc::new(bindings));
@@ -126,8 +150,10 @@ impl<'o> Comparison<'o> {
             moved_weights::keep_within(&mut trial, other);
             trial.as_read = as_read;
             files.sizes.extend(moved_weights::tried_sizes(&trial, other));
+            let recorded = trial.samples.iter().find(|sample| !sample.is_generated());
+            files.unread = recorded.map(|sample| unread([&trial.graph, other], &sample.inputs)).unwrap_or_default();
         }
-        files.sizes.iter().chain(&files.weights.notes).for_each(|note| workspace.note(note));
+        files.left_out.iter().chain(&files.sizes).chain(&files.unread).chain(&files.weights.notes).for_each(|note| workspace.note(note));
         trial.settings.by_origin = against.is_other_graph;
         if against.is_other_graph && options.fill_unknown.is_none() {
             // Contents that only the second graph has must not be generated differently from those
@@ -144,7 +170,7 @@ impl<'o> Comparison<'o> {
             workspace.note(text);
         }
         let (after, differentiated) = (trial.graph.clone(), KeepDifferentiated::default());
-        Ok(Comparison { reference, after, options, trial, when: against.when, differentiated, files })
+        Ok(Comparison { reference, after, options, trial, when: against.when, differentiated, other, files })
     }
 
     /// Compares with another graph.
@@ -152,7 +178,10 @@ impl<'o> Comparison<'o> {
     /// # Errors
     /// Its text is not a valid graph.
     pub fn read_other(&mut self, program: &Program, workspace: &mut Workspace<'_>) -> Result<(), Error> {
-        self.after = program.graph(self.options.second_torch(), workspace)?;
+        self.after = match self.other.take() {
+            Some(other) => other,
+            None => program.graph(self.options.second_torch(), workspace)?,
+        };
         Ok(())
     }
 

@@ -26,6 +26,7 @@ mod default_values;
 mod export_arguments;
 mod graph_writer;
 mod higher_order;
+mod input_trees;
 mod module_attributes;
 mod operator_calls;
 mod program_signature;
@@ -35,6 +36,8 @@ mod symbolic_numbers;
 mod value_metadata;
 
 pub use bound_weights::{samples, weights};
+pub use input_trees::{Input, Inputs, inputs};
+pub use result_tree::{Key, Tree};
 use graph_writer::Writer;
 use jitopt_archive::{Archive, Json, Refusal};
 use jitopt_core::analysis::inference::contradicts;

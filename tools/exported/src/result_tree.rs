@@ -1,4 +1,4 @@
-//! The nesting of results, which a program describes as JSON within its JSON.
+//! The nesting of inputs and results, which a program describes as JSON within its JSON.
 //!
 //! ```text
 //! "out_spec": "[1, {\"type\": \"builtins.tuple\", \"children_spec\": [{\"type\": null, …}, …]}]"
@@ -14,13 +14,25 @@ use jitopt_core::types::{Simple, Type, TypeKind};
 const DEEPEST: usize = 64;
 
 /// A tree without its leaves.
-#[derive(Debug, PartialEq)]
-pub(crate) enum Tree {
+#[derive(Clone, Debug, PartialEq)]
+pub enum Tree {
+    /// One value.
     Leaf,
+    /// A list.
     List(Vec<Tree>),
-    /// Tuples, named or not, and classes that only Python knows.
+    /// A tuple, named or not, or an object of a class that only Python knows.
     Tuple(Vec<Tree>),
-    Dict(Vec<String>, Vec<Tree>),
+    /// A dict with these keys.
+    Dict(Vec<Key>, Vec<Tree>),
+}
+
+/// A key of a dict.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Key {
+    /// `"a"`
+    Text(String),
+    /// `1`
+    Int(i64),
 }
 
 impl Tree {
@@ -30,22 +42,29 @@ impl Tree {
         tree(json.items().get(1)?, 0)
     }
 
+    /// The parts of a container.
+    pub fn parts(&self) -> &[Tree] {
+        match self {
+            Tree::Leaf => &[],
+            Tree::List(parts) | Tree::Tuple(parts) | Tree::Dict(_, parts) => parts,
+        }
+    }
+
     /// How many values the tree holds.
-    pub(crate) fn leaves(&self) -> usize {
+    pub fn leaves(&self) -> usize {
         match self {
             Tree::Leaf => 1,
-            Tree::List(parts) | Tree::Tuple(parts) | Tree::Dict(_, parts) => parts.iter().map(Tree::leaves).sum(),
+            _ => self.parts().iter().map(Tree::leaves).sum(),
         }
     }
 
     /// Builds the value of a tree from those of its leaves, in order.
     pub(crate) fn build(&self, writer: &mut Writer<'_>, leaves: &mut impl Iterator<Item = Value>) -> Option<Value> {
-        let parts = match self {
-            Tree::Leaf => return leaves.next(),
-            Tree::List(parts) | Tree::Tuple(parts) | Tree::Dict(_, parts) => parts,
-        };
+        if let Tree::Leaf = self {
+            return leaves.next();
+        }
         let mut values = Vec::new();
-        for part in parts {
+        for part in self.parts() {
             values.push(part.build(writer, leaves)?);
         }
         let types: Vec<Type> = values.iter().map(|value| writer.graph.ty(*value)).collect();
@@ -64,14 +83,18 @@ pub(crate) fn tuple(writer: &mut Writer<'_>, values: &[Value], types: &[Type]) -
     writer.call(prim::TUPLE_CONSTRUCT, values, Type::tuple(types))
 }
 
-fn dict(writer: &mut Writer<'_>, keys: &[String], values: &[Value], types: &[Type]) -> Value {
+fn dict(writer: &mut Writer<'_>, keys: &[Key], values: &[Value], types: &[Type]) -> Value {
     let mut operands = Vec::new();
     for (key, value) in keys.iter().zip(values) {
-        operands.push(writer.text(key));
+        operands.push(match key {
+            Key::Text(text) => writer.text(text),
+            Key::Int(number) => writer.int(*number),
+        });
         operands.push(*value);
     }
     let value = common(types).unwrap_or_else(|| Type::simple(Simple::Any));
-    let ty = Type::new(TypeKind::Dict(Type::simple(Simple::Str), value));
+    let key = if matches!(keys, [Key::Int(_), ..]) { Type::int() } else { Type::simple(Simple::Str) };
+    let ty = Type::new(TypeKind::Dict(key, value));
     writer.call(prim::DICT_CONSTRUCT, &operands, ty)
 }
 
@@ -101,12 +124,18 @@ fn tree(json: &Json, depth: usize) -> Option<Tree> {
     })
 }
 
-/// The keys of a dict, if all are strings: `"[\"a\", \"b\"]"`.
-fn keys(context: &Json) -> Option<Vec<String>> {
+/// The keys of a dict, if all are strings or all are integers: `"[\"a\", \"b\"]"`.
+fn keys(context: &Json) -> Option<Vec<Key>> {
     let parsed = Json::parse(context.text()?.as_bytes()).ok()?;
-    let keys: Option<Vec<String>> = parsed.items().iter().map(|key| key.text().map(str::to_owned)).collect();
-    // Keys that are no strings leave a tuple.
-    Some(keys.unwrap_or_default())
+    // The context of a `defaultdict` is its factory and its keys.
+    let items = match parsed.items() {
+        [_, keys] if !keys.items().is_empty() => keys.items(),
+        items => items,
+    };
+    let all = |key: fn(&Json) -> Option<Key>| items.iter().map(key).collect::<Option<Vec<Key>>>();
+    let texts = all(|key| key.text().map(|text| Key::Text(text.to_owned())));
+    // Other keys leave a tuple.
+    Some(texts.or_else(|| all(|key| key.int().map(Key::Int))).unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -123,7 +152,7 @@ mod tests {
         let dict = of("builtins.dict", r#""[\"a\", \"b\"]""#, &[leaf, &list]);
         let whole = format!("[1, {}]", of("builtins.tuple", "\"null\"", &[&dict, leaf]));
         let list = Tree::List(vec![Tree::Leaf, Tree::Leaf]);
-        let dict = Tree::Dict(vec!["a".to_owned(), "b".to_owned()], vec![Tree::Leaf, list]);
+        let dict = Tree::Dict(["a", "b"].map(|key| Key::Text(key.to_owned())).into(), vec![Tree::Leaf, list]);
         let tree = Tree::read(&whole).expect("a tree");
         assert_eq!(tree, Tree::Tuple(vec![dict, Tree::Leaf]));
         assert_eq!(tree.leaves(), 4);

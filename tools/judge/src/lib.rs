@@ -23,6 +23,7 @@ pub mod budget;
 pub mod differentials;
 pub mod promises;
 mod recall;
+mod file_forms;
 pub mod reducing;
 mod renaming;
 pub mod rewrites;

@@ -25,6 +25,13 @@ pub struct Sample {
     pub inputs: Vec<IValue>,
 }
 
+impl Sample {
+    /// Whether its inputs were generated.
+    pub fn is_generated(&self) -> bool {
+        self.name.starts_with("seed ")
+    }
+}
+
 /// A graph, and its observed behaviour on some samples.
 pub struct Reference {
     graph: Graph,

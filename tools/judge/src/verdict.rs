@@ -8,6 +8,7 @@
 //! differences.
 
 use crate::budget::Budget;
+use crate::file_forms;
 use crate::promises;
 use crate::recall::Recall;
 use crate::showing::{Outcome, Settings};
@@ -122,8 +123,8 @@ pub fn judge_against(
         return Verdict::Same;
     }
     let values = match (&expected.results, &found.results) {
-        (Ok(a), Ok(b)) => (a, b),
-        (Err(a), b) => return compare_exceptions(a, b),
+        (Ok(a), Ok(b)) => (&in_form(settings, b, a), &in_form(settings, a, b)),
+        (Err(a), b) => return compare_exceptions(a, b, settings.by_origin),
         (Ok(_), Err(stop)) => return ended_early(stop),
     };
     let (a, b) = compared_values((values.0, &expected.inputs), (values.1, &found.inputs), settings.by_origin);
@@ -273,15 +274,24 @@ fn is_raised_by_program(stop: &Stop) -> bool {
     stop.node.as_ref().is_some_and(|node| node.contains("prim::RaiseException"))
 }
 
-fn compare_exceptions(expected: &Stop, found: &Result<Vec<IValue>, Stop>) -> Verdict {
+/// Results in the form that the others have, if they are those of another file.
+fn in_form(settings: &Settings, others: &[IValue], values: &[IValue]) -> Vec<IValue> {
+    if settings.by_origin { file_forms::in_form_of(others, values) } else { values.to_vec() }
+}
+
+fn compare_exceptions(expected: &Stop, found: &Result<Vec<IValue>, Stop>, by_origin: bool) -> Verdict {
     // The values computed before the exception are not observable, so two such runs are not
     // comparable.
     if !is_raised_by_program(expected) {
         return Verdict::Unjudged(expected.clone());
     }
     let message = |stop: &Stop| stop.exception().map(|exception| (exception.class.clone(), exception.message.clone()));
+    let is_same = |stop: &Stop| match by_origin {
+        true => file_forms::message(stop).is_some() && file_forms::message(stop) == file_forms::message(expected),
+        false => message(stop) == message(expected),
+    };
     match found {
-        Err(stop) if message(stop) == message(expected) => Verdict::Same,
+        Err(stop) if is_same(stop) => Verdict::Same,
         Err(stop) if stop.exception().is_none() => Verdict::Unjudged(stop.clone()),
         Err(stop) => Verdict::Differs(vec![format!("it raises {stop}\nbefore, it raised {expected}")]),
         Ok(_) => Verdict::Differs(vec![format!("it has results; before, it raised {expected}")]),
@@ -308,6 +318,7 @@ pub fn rounding(
     let same_names = Settings { content_names: settings.names_of(before), ..settings.of_other() };
     let found = first.run(after, &same_names, &fitting(after, inputs));
     let (Ok(a), Ok(b)) = (&first.outcome.results, &found.results) else { return None };
+    let (a, b) = (&in_form(settings, b, a), &in_form(settings, a, b));
     let whole = |values: &[IValue]| IValue::tuple(values.iter().flat_map(leaves));
     let (a, b) = (whole(a), whole(b));
     if differences(&a, &b, Tolerance::of(0.0, 0.0), "").is_empty() {

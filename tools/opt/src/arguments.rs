@@ -363,9 +363,12 @@ pub(crate) struct RunArgs {
     pub(crate) jobs: usize,
     #[command(flatten)]
     pub(crate) shard: ShardArg,
-    /// Of several graphs, write the outputs of each into this folder, as NAME.outputs.safetensors
+    /// Write the outputs of each graph into this folder, as NAME.outputs.safetensors
     #[arg(long, value_name = "DIR", conflicts_with = "outputs")]
     pub(crate) output_dir: Option<PathBuf>,
+    /// Print one line of JSON for each graph: its verdict, outputs and messages
+    #[arg(long)]
+    pub(crate) json: bool,
 
     #[command(flatten)]
     pub(crate) values: RunValues,
@@ -656,8 +659,8 @@ pub(crate) struct ValidateArgs {
     /// Compare the files of two folders that have the same names, extensions apart
     #[arg(long, conflicts_with = "passes")]
     pub(crate) pairs: bool,
-    /// Print one line of JSON for each pair of graphs
-    #[arg(long, conflicts_with = "passes")]
+    /// Print one line of JSON for each pair of graphs, or each graph with --passes
+    #[arg(long)]
     pub(crate) json: bool,
     /// Passes to run
     #[arg(long, value_name = "PIPELINE")]

@@ -22,6 +22,7 @@ Examples:
   jitopt bench case.ir --passes='@default,fuse'
   jitopt bench case.ir --passes='@default,fuse{level=2}' --against='@default,fuse' --threads 1 --json
   jitopt bench in.ir --passes='@default,fuse' --seed 1 --shape '%x=512,1024'
+  jitopt bench model.pt                                the graph as it is, compared with nothing
 
 Both run alternately on the same inputs, after their results are compared. Bytes are those that operators read and wrote;
 a group run by a kernel is one operator. The roofline is a kernel that copies as many bytes, measured in the same rounds.
@@ -35,11 +36,11 @@ pub(crate) struct BenchArgs {
     /// The graphs, each with its inputs in the same folder
     #[arg(required = true)]
     pub(crate) files: Vec<PathBuf>,
-    /// The pipeline to measure
+    /// The pipeline to measure [default: none, the graph as it is]
     #[arg(long, value_name = "PIPELINE")]
-    pub(crate) passes: String,
+    pub(crate) passes: Option<String>,
     /// The baseline pipeline [default: that of --passes without `fuse`]
-    #[arg(long, value_name = "PIPELINE")]
+    #[arg(long, value_name = "PIPELINE", requires = "passes")]
     pub(crate) against: Option<String>,
     #[command(flatten)]
     pub(crate) seen: ProfileArg,
@@ -104,7 +105,7 @@ pub(crate) fn run(args: &BenchArgs, world: &mut World<'_>) -> i32 {
 
 /// Predicts the times of kernels.
 fn predict(args: &BenchArgs, device: &'static Device, world: &mut World<'_>) -> Result<i32, Error> {
-    let pipeline = judging::pipeline(&args.passes, &mut world.workspace())?;
+    let pipeline = judging::pipeline(args.passes.as_deref().unwrap_or_default(), &mut world.workspace())?;
     let given = PredictionSubject { pipeline: &pipeline, shape: &args.shape, release: args.torch, device };
     let mut reports = Vec::new();
     for path in &args.files {
@@ -126,16 +127,19 @@ fn bench(args: &BenchArgs, world: &mut World<'_>) -> Result<i32, Error> {
         return predict(args, device, world);
     }
     processor::refuse_idle(&args.backend())?;
-    let pipeline = judging::pipeline(&args.passes, &mut world.workspace())?;
+    let pipeline = judging::optional_pipeline(args.passes.as_deref(), &mut world.workspace())?;
+    let is_alone = pipeline.is_none();
+    let pipeline = pipeline.unwrap_or_default();
     let against = match &args.against {
         Some(text) => judging::pipeline(text, &mut world.workspace())?,
+        None if is_alone => Pipeline::default(),
         None => unfused(&pipeline)?,
     };
     let is_one = args.files.len() == 1;
     let profile =
         profiles::requested(args.seen.profile.as_deref(), &[&against, &pipeline], is_one, &world.workspace())?;
     let (pipelines, run) = ([&against, &pipeline], args.options());
-    let bench = Bench { run: &run, pipelines, profile: profile.as_ref(), rounds: args.runs };
+    let bench = Bench { run: &run, pipelines, is_alone, profile: profile.as_ref(), rounds: args.runs };
     let shown = std::io::stderr().is_terminal() && world.cwd.as_os_str().is_empty();
     let mut progress = |round: u32| {
         if shown {
@@ -162,9 +166,10 @@ fn bench(args: &BenchArgs, world: &mut World<'_>) -> Result<i32, Error> {
 
 /// A title that names both pipelines.
 fn headline(args: &BenchArgs) -> String {
+    let Some(passes) = &args.passes else { return "without passes".to_owned() };
     let against =
         args.against.as_ref().map_or("the same pipeline without `fuse`".to_owned(), |text| format!("`{text}`"));
-    format!("passes '{}' against {against}", args.passes)
+    format!("passes '{passes}' against {against}")
 }
 
 /// The pipeline without its fusion passes.

@@ -12,6 +12,8 @@ Examples:
   jitopt audit --json --shard=1/8 models/*.pt > 1.jsonl     on each of eight machines
   jitopt merge *.jsonl
 
+Results are those of `audit`, `validate`, `run` and `lint` with `--json`.
+
 Exit codes: 0 all results are good, 1 some are not.";
 
 /// `jitopt merge`

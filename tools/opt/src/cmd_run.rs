@@ -13,6 +13,7 @@ use jitopt_core::pass::Pipeline;
 use jitopt_engine::{Compared, Error, Expected, GradientRun, KernelTable, Kind, Ran, Run};
 use jitopt_engine::{judging, panics, processor, profiles};
 use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +22,7 @@ pub(crate) fn run(args: &RunArgs, world: &mut World<'_>) -> i32 {
     if args.checks.coverage || args.files.len() < 2 && args.output_dir.is_none() {
         return run_alone(args, world);
     }
-    match refuse_shared_files(args) {
+    match refuse_shared_files(args).and_then(|()| make_folder(args, world)) {
         Ok(()) if args.files.len() == 1 => run_alone(&alone(args, &args.files[0]), world),
         Ok(()) => several::each(&args.shard.of(&args.files), args.jobs, world, |file, world| {
             run_alone(&alone(args, file), world)
@@ -37,6 +38,20 @@ fn alone(args: &RunArgs, file: &Path) -> RunArgs {
     let outputs = args.output_dir.as_ref().map(|folder| folder.join(format!("{name}.outputs.safetensors")));
     alone.values.outputs = outputs.or(alone.values.outputs);
     alone
+}
+
+/// Makes the folder for the outputs, in which every graph has a file of its own.
+fn make_folder(args: &RunArgs, world: &World<'_>) -> Result<(), Error> {
+    let Some(folder) = &args.output_dir else { return Ok(()) };
+    let mut stems = BTreeSet::new();
+    if let Some(file) = args.files.iter().find(|file| !stems.insert(file.file_stem().unwrap_or_default())) {
+        return refuse(format_args!(
+            "--output-dir: another file has the name of `{}`, and both outputs would be written to one place",
+            file.display()
+        ));
+    }
+    std::fs::create_dir_all(world.path(folder))
+        .or_else(|error| refuse(format_args!("cannot make the folder `{}`: {error}", folder.display())))
 }
 
 /// Refuses flags that would make several graphs write to one file, or read what belongs to one.
@@ -69,8 +84,29 @@ fn refuse_shared_files(args: &RunArgs) -> Result<(), Error> {
 }
 
 fn run_alone(args: &RunArgs, world: &mut World<'_>) -> i32 {
+    if args.json && !args.checks.coverage {
+        return run_for_json(args, world);
+    }
     let result = panics::caught(|| if args.checks.coverage { coverage(args, world) } else { one(args, world) });
     exit::ended(result, world)
+}
+
+/// One line of JSON about a run; messages are in it.
+fn run_for_json(args: &RunArgs, world: &mut World<'_>) -> i32 {
+    let file = args.files.first().cloned().unwrap_or_else(|| PathBuf::from("-"));
+    let plain = RunArgs { json: false, ..args.clone() };
+    let done = several::captured(world, |inner| run_alone(&plain, inner));
+    let compares = !args.checks.expect.is_empty() || !args.checks.expect_grads.is_empty();
+    let verdict = match done.code {
+        exit::YES if compares => "same",
+        exit::YES => "ran",
+        exit::MISMATCH => "different",
+        exit::NO => "raised",
+        exit::BUDGET => "over budget",
+        _ => "refused",
+    };
+    world.print(format!("{}\n", done.as_json("run", &file, verdict)).as_bytes());
+    done.code
 }
 
 /// `--coverage`: reads all files and prints the table. Unreadable files are reported and decide the

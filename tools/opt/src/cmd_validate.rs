@@ -30,6 +30,9 @@ pub(crate) fn run(args: &ValidateArgs, world: &mut World<'_>) -> i32 {
 
 /// Compares once, and prints the result; what was found out about two files is returned, too.
 pub(crate) fn one(args: &ValidateArgs, world: &mut World<'_>) -> (i32, Option<MoveReport>) {
+    if args.json && !is_pair(args) {
+        return (passes_for_json(args, world), None);
+    }
     let mut report = None;
     let result = panics::caught(|| validate(args, &mut report, world));
     if args.json {
@@ -43,6 +46,22 @@ pub(crate) fn one(args: &ValidateArgs, world: &mut World<'_>) -> (i32, Option<Mo
         world.print(format!("{json}\n").as_bytes());
     }
     (exit::ended(result, world), report)
+}
+
+/// One line of JSON about a graph and its pipeline; messages are in it.
+fn passes_for_json(args: &ValidateArgs, world: &mut World<'_>) -> i32 {
+    let plain = ValidateArgs { json: false, ..args.clone() };
+    let done = several::captured(world, |inner| one(&plain, inner).0);
+    let verdict = match done.code {
+        exit::YES => "same",
+        exit::MISMATCH => "different",
+        exit::NO | exit::BUDGET => "not compared",
+        _ => "refused",
+    };
+    let mut json = done.as_json("validate", &args.files[0], verdict);
+    json["passes"] = args.passes.as_deref().into();
+    world.print(format!("{json}\n").as_bytes());
+    done.code
 }
 
 /// The message of what ended a comparison.
@@ -63,9 +82,6 @@ fn is_pair(args: &ValidateArgs) -> bool {
 
 /// Refuses combinations of flags that have no effect or contradict each other.
 fn refuse_nonsense(args: &ValidateArgs) -> Result<(), Error> {
-    if args.json && !is_pair(args) {
-        return refuse("--json: two graphs are compared, or one with --torch=1.8,2.15");
-    }
     if args.passes.is_some() && args.judge.torch.is_some_and(Releases::are_two) {
         return refuse("--torch: passes run on a graph of one release");
     }

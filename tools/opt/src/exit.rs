@@ -45,7 +45,7 @@ pub(crate) fn of(error: &RunError) -> i32 {
 pub(crate) fn text(error: &Error) -> String {
     match error.kind {
         Kind::Unparsable | Kind::Invalid => error.message.clone(),
-        Kind::Budget if error.message.starts_with("error: ") => error.message.clone(),
+        Kind::Budget | Kind::Misuse if error.message.starts_with("error: ") => error.message.clone(),
         _ => format!("error: {error}"),
     }
 }

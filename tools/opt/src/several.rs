@@ -7,6 +7,7 @@ use clap::Args;
 use jitopt_core::ops::declared::Declared;
 use jitopt_engine::archives::Choice;
 use rayon::prelude::*;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -54,10 +55,27 @@ impl ShardArg {
 }
 
 /// The output of the work on one file, and its exit code.
-struct Done {
-    stdout: Vec<u8>,
-    stderr: Vec<u8>,
-    code: i32,
+pub(crate) struct Done {
+    pub(crate) stdout: Vec<u8>,
+    pub(crate) stderr: Vec<u8>,
+    pub(crate) code: i32,
+}
+
+impl Done {
+    /// One line of JSON about a file: the verdict, and what the work printed.
+    pub(crate) fn as_json(&self, command: &str, file: &Path, verdict: &str) -> Value {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end().to_owned();
+        let mut object = json!({
+            "command": command, "file": file.display().to_string(), "verdict": verdict, "exit_code": self.code,
+            "message": text(&self.stderr),
+        });
+        // What is JSON itself has fields of its own.
+        match serde_json::from_slice::<Value>(&self.stdout) {
+            Ok(Value::Object(fields)) => fields.into_iter().for_each(|(name, value)| object[name] = value),
+            _ => object["output"] = text(&self.stdout).into(),
+        }
+        object
+    }
 }
 
 /// The parts of the outside world that workers need.
@@ -75,8 +93,7 @@ pub(crate) fn each(
     world: &mut World<'_>,
     work: impl Fn(&Path, &mut World<'_>) -> i32 + Sync,
 ) -> i32 {
-    let outside =
-        Outside { env: world.env.clone(), cwd: world.cwd.clone(), colour: world.colour, chosen: world.chosen.clone() };
+    let outside = Outside::of(world);
     let (declared, progress) = (Declared::current(), Mutex::new(Progress::new(world)));
     let finished = AtomicUsize::new(0);
     let job = |file: &PathBuf| {
@@ -103,6 +120,17 @@ pub(crate) fn each(
     }
     world.say(&summary(&done));
     done.iter().map(|done| done.code).find(|code| *code != exit::YES).unwrap_or(exit::YES)
+}
+
+impl Outside {
+    fn of(world: &World<'_>) -> Outside {
+        Outside { env: world.env.clone(), cwd: world.cwd.clone(), colour: world.colour, chosen: world.chosen.clone() }
+    }
+}
+
+/// Runs work whose output becomes part of another form.
+pub(crate) fn captured(world: &World<'_>, work: impl FnOnce(&mut World<'_>) -> i32) -> Done {
+    alone(&Outside { colour: false, ..Outside::of(world) }, work)
 }
 
 /// Runs work on streams of its own.

@@ -26,8 +26,10 @@ def check(module_or_path, other, *, inputs=None, samples=8, seed=1, options=()):
     """Compares two programs on the same inputs, and returns the report of `jitopt validate --json`.
 
     Each program is a path of a graph, a `.pt` or a `.pt2`, or an object that is saved to a
-    temporary file: a `torch.jit.ScriptModule`, a `torch.export.ExportedProgram`, or, with `inputs`,
-    a tuple of example inputs, a `torch.nn.Module`, which is exported in evaluation mode.
+    temporary file: a `torch.jit.ScriptModule` or `ScriptFunction`, a
+    `torch.export.ExportedProgram`, or a `torch.nn.Module` or a function of Python. These two are
+    exported with `inputs`, a tuple of example inputs, modules in evaluation mode; without `inputs`
+    they are scripted.
 
     The dict has `verdict`: "same", "different", "not compared" (no sample ran on both) or "refused"
     (a program could not be read), and the report on the difference: `class`, `why`,
@@ -52,15 +54,36 @@ def _json_of(text):
     return answer if isinstance(answer, dict) else {}
 
 
-def _exported(module, inputs):
-    """The module as it evaluates; its own mode is left as it was."""
+def _evaluating(module, work):
+    """What `work` makes of the module as it evaluates; the modes of its parts are left as they were."""
+    modes = [(part, part.training) for part in module.modules()]
+    try:
+        return work(module.eval())
+    finally:
+        for part, mode in modes:
+            part.training = mode
+
+
+def _as_module(function):
+    """A module that calls a function: only modules are exported."""
     import torch
 
-    was_training = module.training
-    try:
-        return torch.export.export(module.eval(), inputs)
-    finally:
-        module.train(was_training)
+    class Function(torch.nn.Module):
+        def forward(self, *arguments):
+            return function(*arguments)
+
+    return Function()
+
+
+def _program_of(source, inputs):
+    """The program of a module or a function of Python: exported with inputs, else scripted."""
+    import torch
+
+    is_module = isinstance(source, torch.nn.Module)
+    if inputs is not None and hasattr(torch, "export"):
+        module = source if is_module else _as_module(source)
+        return _evaluating(module, lambda module: torch.export.export(module, tuple(inputs)))
+    return _evaluating(source, torch.jit.script) if is_module else torch.jit.script(source)
 
 
 def _saved(program, path, inputs):
@@ -69,18 +92,19 @@ def _saved(program, path, inputs):
         return os.fspath(program)
     import torch
 
-    if isinstance(program, torch.jit.ScriptModule):
+    scripted = (torch.jit.ScriptModule, torch.jit.ScriptFunction)
+    exported = (torch.export.ExportedProgram,) if hasattr(torch, "export") else ()
+    if callable(program) and not isinstance(program, scripted + exported):
+        program = _program_of(program, inputs)
+    if isinstance(program, scripted):
         path = path.with_suffix(".pt")
         torch.jit.save(program, str(path))
         return str(path)
-    can_export = hasattr(torch, "export")
-    if can_export and inputs is not None and isinstance(program, torch.nn.Module):
-        program = _exported(program, tuple(inputs))
-    if can_export and isinstance(program, torch.export.ExportedProgram):
+    if isinstance(program, exported):
         path = path.with_suffix(".pt2")
         torch.export.save(program, str(path))
         return str(path)
     raise TypeError(
-        f"expected a path, a ScriptModule, an ExportedProgram, or a module with `inputs`, found "
+        "expected a path, a ScriptModule, a ScriptFunction, an ExportedProgram, a module or a function, found "
         f"{type(program).__name__}"
     )
