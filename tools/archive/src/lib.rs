@@ -43,7 +43,7 @@ pub use container::{Container, Entry};
 pub use exported_model::Exported;
 pub use legacy_tree::{LegacyClass, LegacyTree};
 pub use refusal::Refusal;
-pub use safetensors_form::safetensors;
+pub use safetensors_form::{MadeTensor, Written, safetensors};
 pub use source_ranges::{Origin, SourceRange};
 pub use stored_tensors::{Dtype, NamedTensor, PerSlice, Quantizer, Role, Signs, StoredTensor};
 pub use stored_values::StoredValue;

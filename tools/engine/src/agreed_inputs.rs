@@ -7,8 +7,8 @@
 use crate::Program;
 use crate::error::{Error, refuse};
 use crate::given_values::is_object;
-use jitopt_core::interpreter::{IValue, ivalue};
 use jitopt_core::interpreter::comparison::{Tolerance, differences};
+use jitopt_core::interpreter::{IValue, ivalue};
 use jitopt_core::ir::{Attribute, Graph, Node, Value};
 use jitopt_core::symbol::{Symbol, attr, prim};
 use jitopt_core::tensor::{DType, Precision, Tensor};
@@ -143,9 +143,8 @@ pub(crate) fn plain_types(graph: &Graph) -> Vec<Type> {
 pub(crate) fn unread(graphs: [&Graph; 2], recorded: &[IValue]) -> Vec<String> {
     let params = graphs.map(|graph| graph.params(graph.root()).collect::<Vec<Value>>());
     let reads = |which: usize, at: usize| params[which].get(at).is_some_and(|param| graphs[which].has_uses(*param));
-    let is_same = |a: &IValue, b: &IValue| {
-        a.tensor().is_some() && differences(a, b, Tolerance::of(0.0, 0.0), "").is_empty()
-    };
+    let is_same =
+        |a: &IValue, b: &IValue| a.tensor().is_some() && differences(a, b, Tolerance::of(0.0, 0.0), "").is_empty();
     let mut found = Vec::new();
     for (at, value) in recorded.iter().enumerate() {
         let which = match (reads(0, at), reads(1, at)) {
@@ -153,7 +152,8 @@ pub(crate) fn unread(graphs: [&Graph; 2], recorded: &[IValue]) -> Vec<String> {
             (true, false) => 1,
             _ => continue,
         };
-        if let Some(other) = (0..recorded.len()).find(|i| *i != at && reads(which, *i) && is_same(value, &recorded[*i])) {
+        if let Some(other) = (0..recorded.len()).find(|i| *i != at && reads(which, *i) && is_same(value, &recorded[*i]))
+        {
             let file = ["first", "second"][which];
             let (name, other) = (graphs[0].name(params[0][at]), graphs[0].name(params[0][other]));
             found.push(format!("the {file} file does not read %{name}, which was %{other} when it was exported"));
@@ -307,7 +307,11 @@ impl Agreed {
             let ty = match (&known[which], &known[1 - which]) {
                 // A number that the program was made for is a tensor in a trace.
                 (Some((ty, _)), Some((other, _))) if slot.held.is_some() && other.is_tensor() => {
-                    if ty.is_tensor() { *ty } else { Type::tensor() }
+                    if ty.is_tensor() {
+                        *ty
+                    } else {
+                        Type::tensor()
+                    }
                 }
                 // What is optional in the code has a value in a program that was exported with one.
                 (Some((ty, _)), Some((other, _))) if slot.held.is_none() => without_optional(*ty, *other),

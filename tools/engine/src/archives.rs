@@ -3,10 +3,14 @@
 use crate::error::{Error, Kind};
 use crate::kept_graphs::{KeptGraph, KeptGraphs};
 use crate::known_values;
-use jitopt_archive::{Archive, Kind as Layout, Refusal, Role, StoredValue, UnreadArchive, looks_like_archive};
+use jitopt_archive::{
+    Archive, Kind as Layout, MadeTensor, Refusal, Role, StoredValue, UnreadArchive, looks_like_archive,
+};
+use jitopt_core::interpreter::files::{Tensors, write_safetensors};
 use jitopt_core::interpreter::{IValue, Release};
 use jitopt_core::ir::Graph;
 use jitopt_core::log::did_you_mean;
+use jitopt_core::tensor::Tensor;
 use jitopt_source::{ArchiveCode, ContentPlace, MethodName, SourceError, contents_at};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -495,6 +499,38 @@ pub fn open(path: &Path, shown: &Path) -> Result<Archive, Error> {
         return Err(Error::new(Kind::Unparsable, format!("error: {name}: {what}\n")));
     }
     jitopt_archive::open(Box::new(file)).map_err(|refusal| Error::new(Kind::Unparsable, refused(&name, &refusal)))
+}
+
+/// The tensors that load hooks make, if there are hooks: the interpreter runs them within their
+/// budget. Returns the archive, too.
+///
+/// # Errors
+/// A hook raises, or exceeds its budget.
+pub fn made_by_hooks(archive: Archive, shown: &Path) -> Result<(Archive, Option<Vec<MadeTensor>>), Error> {
+    if archive.hooks.is_empty() {
+        return Ok((archive, None));
+    }
+    let name = shown.display().to_string();
+    let reader = Reader::of(&name, archive, None)?;
+    let made = reader.code.made_tensors(&reader.archive, &reader.module);
+    let made = made.map_err(|error| not_read(&name, &error))?;
+    let tensors: Result<Vec<MadeTensor>, Error> = made.iter().map(|(name, tensor)| made_tensor(name, tensor)).collect();
+    Ok((reader.archive, Some(tensors?)))
+}
+
+fn made_tensor(name: &str, tensor: &Tensor) -> Result<MadeTensor, Error> {
+    let sizes = tensor.shape().iter().map(|size| *size as u64).collect();
+    // A quantised tensor is named and left out.
+    let content = if tensor.dtype().is_quantized() { Vec::new() } else { little_endian(tensor)? };
+    Ok(MadeTensor { name: name.to_owned(), dtype: tensor.dtype().python_name(), sizes, content })
+}
+
+/// The elements as a safetensors file has them, after its header.
+fn little_endian(tensor: &Tensor) -> Result<Vec<u8>, Error> {
+    let one = Tensors::from_iter([("x".to_owned(), tensor.clone())]);
+    let file = write_safetensors(&one).map_err(|error| Error::new(Kind::Refused, error.0))?;
+    let length = file.first_chunk::<8>().map_or(0, |length| u64::from_le_bytes(*length) as usize);
+    Ok(file.get(8 + length..).unwrap_or_default().to_vec())
 }
 
 /// Files that people take for archives, by their first bytes.

@@ -301,7 +301,7 @@ impl Audit {
 
     /// An exported program: one graph, whose types are in the file.
     fn exported(&mut self, graph: &Graph) {
-        let path = ["forward".to_owned()];
+        let path = || vec!["forward".to_owned()];
         self.method(graph, "forward".to_owned(), Reached::Call, &path);
         self.views(graph, &HashMap::new(), &path);
     }
@@ -315,7 +315,7 @@ impl Audit {
         let reach = Reach::of(&graphs, reader);
         for (method, graph) in &graphs.0 {
             let name = qualified(method);
-            let (reached, path) = reach.of_method(&name);
+            let (reached, path) = (reach.when(&name), || reach.path(&qualified(method)));
             self.method(graph, name, reached, &path);
             if reached == Reached::Load {
                 self.loops(graph, &path);
@@ -329,7 +329,7 @@ impl Audit {
 
     /// Views of memory where a method is called with an object, calls inlined.
     fn views_of(&mut self, reader: &Reader, root: &MethodName, object: &StoredValue, reach: &Reach) {
-        let path = reach.of_method(&qualified(root)).1;
+        let path = || reach.path(&qualified(root));
         match reader.code.runnable(root, object) {
             Ok(mut graph) => {
                 let stored = reader.code.stored_tensors(&graph, object);
@@ -346,7 +346,7 @@ impl Audit {
     }
 
     /// The operators of a graph and its sections, and findings about them.
-    fn method(&mut self, graph: &Graph, name: String, reached: Reached, path: &[String]) {
+    fn method(&mut self, graph: &Graph, name: String, reached: Reached, path: &dyn Fn() -> Vec<String>) {
         let mut operators: BTreeMap<String, (String, usize)> = BTreeMap::new();
         each_node(graph, &mut |graph, node| {
             let kind = graph.kind(node);
@@ -366,20 +366,20 @@ impl Audit {
         self.methods.push(AuditedMethod { name, reached, operators });
     }
 
-    fn node(&mut self, rule: Rule, message: String, graph: &Graph, node: Node, path: &[String]) {
+    fn node(&mut self, rule: Rule, message: String, graph: &Graph, node: Node, path: &dyn Fn() -> Vec<String>) {
         self.findings.push(AuditFinding {
             rule,
             level: rule.level(),
             message,
             operator: Some(graph.kind(node).as_str().to_owned()),
             place: place(graph, node),
-            path: path.to_vec(),
+            path: path(),
         });
     }
 
     /// Loops whose bound is not a number, or a large one. The budget of the hook stops those that
     /// are reached; these are named although they may not be.
-    fn loops(&mut self, graph: &Graph, path: &[String]) {
+    fn loops(&mut self, graph: &Graph, path: &dyn Fn() -> Vec<String>) {
         each_node(graph, &mut |graph, node| {
             if graph.kind(node) != prim::LOOP {
                 return;
@@ -395,7 +395,7 @@ impl Audit {
         });
     }
 
-    fn views(&mut self, whole: &Graph, stored: &HashMap<Value, Extent>, path: &[String]) {
+    fn views(&mut self, whole: &Graph, stored: &HashMap<Value, Extent>, path: &dyn Fn() -> Vec<String>) {
         let of_sections = HashMap::new();
         each_node(whole, &mut |graph, node| {
             // Sections have values of their own.
@@ -566,15 +566,20 @@ impl Reach {
         }
     }
 
-    /// When a method runs, and the calls that lead to it.
-    fn of_method(&self, name: &str) -> (Reached, Vec<String>) {
-        let Some((reached, _)) = self.found.get(name) else { return (Reached::Name, vec![name.to_owned()]) };
+    /// When a method runs.
+    fn when(&self, name: &str) -> Reached {
+        self.found.get(name).map_or(Reached::Name, |(reached, _)| *reached)
+    }
+
+    /// The calls that lead to a method. In a chain of calls they are many, so that they are found
+    /// for findings only.
+    fn path(&self, name: &str) -> Vec<String> {
         let mut path = vec![name.to_owned()];
         while let Some((_, Some(by))) = path.last().and_then(|last| self.found.get(last)) {
             path.push(by.clone());
         }
         path.reverse();
-        (*reached, path)
+        path
     }
 
     /// The entry points of calls, with the objects that they are called on: methods of the module,

@@ -470,7 +470,8 @@ fn alternate(
 ) -> Result<Vec<Rates>, Error> {
     let last = two.len() - 1;
     let backend = two[last].backend.clone();
-    let mut roof = Roof::new(two[last].traffic.moved, backend.as_deref(), timed).map_err(|why| two[last].failed(why))?;
+    let mut roof =
+        Roof::new(two[last].traffic.moved, backend.as_deref(), timed).map_err(|why| two[last].failed(why))?;
     roof.rates().map_err(|why| two[last].failed(why))?;
     let before: Vec<u64> = two.iter().map(|contender| contender.counts().fallen_back).collect();
     let mut roofs = Vec::new();

@@ -53,9 +53,8 @@ pub(crate) fn weights(first: &Contents, second: &Contents, stored: &[BTreeSet<St
         let is_same = |theirs: &IValue| weight.is_some_and(|ours| are_same(ours, theirs));
         !other.values().any(is_same)
     };
-    let is_only_in = |which: usize, name: &str| {
-        stored[which].contains(shown(name)) && !stored[1 - which].contains(shown(name))
-    };
+    let is_only_in =
+        |which: usize, name: &str| stored[which].contains(shown(name)) && !stored[1 - which].contains(shown(name));
     // A frozen module has its weights as constants, under other names.
     let ours = only_in(first, second).filter(|name| is_only_in(0, name) && is_nowhere(first, name, second));
     found.extend(ours.map(|name| format!("only the first file has the weight `{}`", shown(name))));

@@ -113,10 +113,7 @@ impl<'o> Comparison<'o> {
         let mut other = second.map(|other| other.graph(options.second_torch(), workspace)).transpose()?;
         let mut agreed = Agreed::default();
         if let (Some(other), Some(second)) = (&mut other, second) {
-            let sides = [
-                Side::of(program, &graph, &own, "first")?,
-                Side::of(second, other, &theirs, "second")?,
-            ];
+            let sides = [Side::of(program, &graph, &own, "first")?, Side::of(second, other, &theirs, "second")?];
             agreed = agree([&sides[0], &sides[1]], [&graph, other])?;
             agreed.apply([&mut graph, other])?;
             files.left_out = agreed.left_out.clone();
@@ -153,7 +150,13 @@ impl<'o> Comparison<'o> {
             let recorded = trial.samples.iter().find(|sample| !sample.is_generated());
             files.unread = recorded.map(|sample| unread([&trial.graph, other], &sample.inputs)).unwrap_or_default();
         }
-        files.left_out.iter().chain(&files.sizes).chain(&files.unread).chain(&files.weights.notes).for_each(|note| workspace.note(note));
+        files
+            .left_out
+            .iter()
+            .chain(&files.sizes)
+            .chain(&files.unread)
+            .chain(&files.weights.notes)
+            .for_each(|note| workspace.note(note));
         trial.settings.by_origin = against.is_other_graph;
         if against.is_other_graph && options.fill_unknown.is_none() {
             // Contents that only the second graph has must not be generated differently from those

@@ -42,6 +42,9 @@ impl Count {
 struct Tally {
     read: Count,
     graphs: Count,
+    /// Graphs that are also equal in the order and the number of all names, and byte for byte.
+    in_order: Count,
+    bytes: Count,
     inlined: Count,
     results: Count,
     wrong: String,
@@ -54,19 +57,22 @@ fn archives_are_read_as_pytorch_reads_them() {
         eprintln!("skipped: JITOPT_CORPUS names no folder with archives");
         return;
     };
-    let mut sums = [Count::default(); 4];
+    let mut sums = [Count::default(); 6];
     for (release, folder) in releases(&folder) {
         let tally = stack::with_room(|| of_release(release, &folder)).ok().flatten().unwrap_or_default();
-        let counts = [tally.read, tally.graphs, tally.inlined, tally.results];
+        let counts = [tally.read, tally.graphs, tally.inlined, tally.results, tally.in_order, tally.bytes];
         let shown: Vec<String> = counts.iter().map(|count| format!("{}/{}", count.right, count.all)).collect();
         eprintln!("{release}: read {}, graphs {}, inlined {}, results {}", shown[0], shown[1], shown[2], shown[3]);
+        eprintln!("{release}: text but for names and locations {}, byte for byte {}", shown[4], shown[5]);
         eprint!("{}", tally.wrong);
         for (sum, count) in sums.iter_mut().zip(counts) {
             sum.right += count.right;
             sum.all += count.all;
         }
     }
-    // Inlined graphs and results are counted; the others must hold.
+    eprintln!("text but for names and locations {}/{}", sums[4].right, sums[4].all);
+    eprintln!("byte for byte {}/{}", sums[5].right, sums[5].all);
+    // Inlined graphs, results and texts are counted; the others must hold.
     assert!(sums[0].is_enough() && sums[1].is_enough(), "fewer than 97 % are read, or equal");
 }
 
@@ -103,6 +109,11 @@ fn one(release: Release, file: &Path, described: &str, tally: &mut Tally) {
         Ok(graph) => {
             let is_equal = recorded(file, "graph.ir", release).is_none_or(|other| same(&graph, &other));
             tally.graphs.add(is_equal);
+            if let Ok(theirs) = fs::read_to_string(file.with_extension("graph.ir")) {
+                let ours = String::from_utf8_lossy(&print(&graph, PrintOptions::default())).into_owned();
+                tally.in_order.add(in_order(&ours) == in_order(&theirs));
+                tally.bytes.add(without_process(&ours) == without_process(&theirs));
+            }
             if !is_equal {
                 note("another graph");
             }
@@ -141,9 +152,32 @@ fn same(graph: &Graph, other: &Graph) -> bool {
 /// The graph of a text without what depends on the process that printed it: warnings are numbered
 /// by all that was compiled before, objects are shown by their addresses.
 fn plain(text: &str, release: Release) -> Option<Graph> {
-    let text = without_numbers(text, "warn_id=", |c| c.is_ascii_digit());
-    let text = without_numbers(&text, "object(0x", |c| c.is_ascii_hexdigit());
+    let text = without_process(text);
     parse(text.as_bytes(), ParseOptions { release: Some(release) }).ok().map(|parsed| parsed.graph)
+}
+
+fn without_process(text: &str) -> String {
+    let text = without_numbers(text, "warn_id=", |c| c.is_ascii_digit());
+    without_numbers(text.trim_end(), "object(0x", |c| c.is_ascii_hexdigit())
+}
+
+/// A text without locations, and with numbers for names, in the order in which they occur.
+fn in_order(text: &str) -> String {
+    let text = without_process(text);
+    let mut numbers = BTreeMap::new();
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        let line = line.split(" # ").next().unwrap_or_default().trim_end();
+        let mut parts = line.split('%');
+        let mut renamed = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            let end = part.find(|c: char| !(c.is_ascii_alphanumeric() || "._".contains(c))).unwrap_or(part.len());
+            let next = numbers.len();
+            renamed += &format!("%{}{}", numbers.entry(part[..end].to_owned()).or_insert(next), &part[end..]);
+        }
+        lines.push(renamed);
+    }
+    lines.join("\n")
 }
 
 /// Runs an archive on its recorded inputs.

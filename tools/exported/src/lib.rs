@@ -36,13 +36,13 @@ mod symbolic_numbers;
 mod value_metadata;
 
 pub use bound_weights::{samples, weights};
-pub use input_trees::{Input, Inputs, inputs};
-pub use result_tree::{Key, Tree};
 use graph_writer::Writer;
+pub use input_trees::{Input, Inputs, inputs};
 use jitopt_archive::{Archive, Json, Refusal};
 use jitopt_core::analysis::inference::contradicts;
 use jitopt_core::ir::{Dialect, Graph, Releases};
 use jitopt_core::types::release::Release;
+pub use result_tree::{Key, Tree};
 
 /// A value, or why there is none.
 pub(crate) type Result<T> = std::result::Result<T, Refusal>;

@@ -99,22 +99,29 @@ impl HookMeter {
         self.work.0 = call.args.iter().map(visits).fold(self.work.0, u64::saturating_add);
         match (call.kind().as_str(), call.args) {
             ("aten::extend", [_, added, ..]) => self.count_made(std::slice::from_ref(added))?,
-            // Each character may be replaced by the whole text.
-            ("aten::replace", [IValue::Str(text), _, IValue::Str(new), ..]) => {
-                self.made = self.made.saturating_add((text.len() as u64).saturating_mul(new.len() as u64));
+            ("aten::replace", [IValue::Str(text), IValue::Str(old), IValue::Str(new), ..]) => {
+                self.work.0 = self.work.0.saturating_add(text.len() as u64);
+                self.check_text(replaced(text, old, new))?;
+            }
+            ("aten::join", [IValue::Str(between), IValue::List(parts), ..]) => {
+                let parts = parts.borrow();
+                let texts = parts.iter().map(bytes).fold(0, u64::saturating_add);
+                self.check_text(texts.saturating_add((between.len() as u64).saturating_mul(parts.len() as u64)))?;
             }
             _ => {}
         }
         self.check_work()
     }
 
+    /// Refuses a text before it is made; it is counted afterwards.
+    fn check_text(&self, bytes: u64) -> Result<(), Stop> {
+        if self.made.saturating_add(bytes) > MOST_MADE { Err(makes_too_much()) } else { Ok(()) }
+    }
+
     /// Counts new lists and texts.
     fn count_made(&mut self, values: &[IValue]) -> Result<(), Stop> {
         self.made = values.iter().map(bytes).fold(self.made, u64::saturating_add);
-        match self.made > MOST_MADE {
-            true => Err(Stop::new(Reason::Budget(format!("it makes more than {} MiB of lists", MOST_MADE >> 20)))),
-            false => Ok(()),
-        }
+        if self.made > MOST_MADE { Err(makes_too_much()) } else { Ok(()) }
     }
 
     fn check_work(&self) -> Result<(), Stop> {
@@ -153,6 +160,16 @@ impl Watch for HookMeter {
         }
         self.check_work()
     }
+}
+
+fn makes_too_much() -> Stop {
+    Stop::new(Reason::Budget(format!("it makes more than {} MiB of lists", MOST_MADE >> 20)))
+}
+
+/// Bytes of a text whose parts are replaced; an empty part is before each character and at the end.
+fn replaced(text: &str, old: &str, new: &str) -> u64 {
+    let times = if old.is_empty() { text.chars().count() + 1 } else { text.matches(old).count() };
+    (text.len() as u64).saturating_add((times as u64).saturating_mul(new.len() as u64))
 }
 
 /// The work of visiting the elements of a list or a dictionary.

@@ -22,6 +22,7 @@ use jitopt_core::ir::Graph;
 use jitopt_core::ops::touches::touch;
 use jitopt_core::ops::{self, rules::Nondeterminism};
 use jitopt_core::symbol::Symbol;
+use jitopt_core::tensor::Tensor;
 use jitopt_core::types::{Type, TypeKind};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -57,6 +58,29 @@ impl ArchiveCode {
     /// Whether code makes an object of this class of what is stored.
     pub(crate) fn has_hook(&self, class: &str) -> bool {
         self.names.method(class, HOOK).is_some()
+    }
+
+    /// The tensors of the objects that load hooks make, by qualified name.
+    ///
+    /// # Errors
+    /// A hook raises, or exceeds its budget.
+    pub fn made_tensors(&self, archive: &Archive, module: &StoredValue) -> Result<Vec<(String, Tensor)>> {
+        let mut values = crate::stored_ivalues::Values::of_module(archive, self);
+        let (mut work, mut made) = (vec![(String::new(), module)], Vec::new());
+        while let Some((path, stored)) = work.pop() {
+            match stored {
+                StoredValue::Object { class, .. } if self.has_hook(class) => {
+                    collect_tensors(&path, &values.value(stored)?, 0, &mut made);
+                }
+                StoredValue::Object { .. } => {
+                    work.extend(
+                        stored.attributes().into_iter().rev().map(|(name, inner)| (joined(&path, name), inner)),
+                    );
+                }
+                _ => {}
+            }
+        }
+        Ok(made)
     }
 
     /// Runs the load hooks of a module, innermost first, as `torch.jit.load` does.
@@ -213,5 +237,26 @@ fn key_text(key: &StoredValue) -> String {
         StoredValue::Text(text) => text.clone(),
         StoredValue::Int(number) => number.to_string(),
         _ => "?".to_owned(),
+    }
+}
+/// Objects within an object that a hook made.
+const DEEPEST_MADE: usize = 64;
+
+fn joined(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
+}
+
+/// Adds the tensors of an object and of objects in it.
+fn collect_tensors(path: &str, value: &IValue, depth: usize, made: &mut Vec<(String, Tensor)>) {
+    let mut inner = |name: &str, value: &IValue| collect_tensors(&joined(path, name), value, depth + 1, made);
+    match value {
+        IValue::Tensor(tensor) => made.push((path.to_owned(), tensor.clone())),
+        _ if depth > DEEPEST_MADE => {}
+        IValue::Object(object) => object.attributes.borrow().iter().for_each(|(name, value)| inner(name, value)),
+        IValue::List(parts) => {
+            parts.borrow().iter().enumerate().for_each(|(at, value)| inner(&at.to_string(), value));
+        }
+        IValue::Tuple(parts) => parts.iter().enumerate().for_each(|(at, value)| inner(&at.to_string(), value)),
+        _ => {}
     }
 }

@@ -1,7 +1,7 @@
 //! Reads the small archives of this repository.
 
 use crate::{folder, source};
-use jitopt_archive::{Archive, Kind, Role, open, safetensors};
+use jitopt_archive::{Archive, Kind, Role, Written, open, safetensors};
 
 fn read(name: &str) -> Archive {
     let bytes = std::fs::read(folder().join(name)).expect("a file");
@@ -31,16 +31,18 @@ fn a_load_hook_is_not_run_and_nothing_is_exported() {
     let archive = read("load_hook_2.15.pt");
     assert_eq!(archive.hooks, ["__setstate__"]);
     assert_eq!((archive.tensors[0].name.as_str(), archive.tensors[0].role), ("__setstate__.0", Role::State));
-    let refusal = safetensors(&archive, |_| Ok(())).expect_err("a hook");
+    let refusal = safetensors(&archive, None, |_| Ok(())).expect_err("a hook");
     assert!(refusal.reason.contains("nothing here runs code"), "{refusal}");
 }
 
 #[test]
-fn quantised_weights_are_not_exported() {
+fn quantised_weights_are_left_out_by_name() {
     let archive = read("quantized_2.15.pt");
     let packed = archive.tensors.iter().find(|tensor| tensor.tensor.dtype.is_quantized()).expect("a packed weight");
     assert_eq!((packed.name.as_str(), packed.role), ("0._packed_params._packed_params.0", Role::State));
-    let refusal = safetensors(&archive, |_| Ok(())).expect_err("quantised");
+    let written = safetensors(&archive, None, |_| Ok(())).expect("the others");
+    assert_eq!(written.tensors + written.left_out.len(), archive.tensors.len());
+    let refusal = &written.left_out[0];
     assert!(refusal.reason.contains("is quantised (qint8)"), "{refusal}");
 }
 
@@ -49,11 +51,11 @@ fn quantised_weights_are_not_exported() {
 fn the_exported_file_has_a_header_and_all_elements() {
     let archive = read("dtypes_2.15.pt");
     let mut bytes = Vec::new();
-    let count = safetensors(&archive, |piece| {
+    let written = safetensors(&archive, None, |piece| {
         bytes.extend_from_slice(piece);
         Ok(())
     });
-    assert_eq!(count, Ok(archive.tensors.len()));
+    assert_eq!(written, Ok(Written { tensors: archive.tensors.len(), left_out: Vec::new() }));
     let length = u64::from_le_bytes(bytes[..8].try_into().expect("eight bytes")) as usize;
     let header: serde_json::Value = serde_json::from_slice(&bytes[8..8 + length]).expect("JSON");
     let total: u64 = archive.tensors.iter().map(|tensor| tensor.tensor.bytes()).sum();

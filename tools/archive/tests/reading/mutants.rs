@@ -13,7 +13,7 @@ static FILES: LazyLock<Vec<Vec<u8>>> =
 fn read(bytes: &[u8]) {
     if let Ok(archive) = open(source(bytes)) {
         let mut written = 0usize;
-        let _ = safetensors(&archive, |piece| {
+        let _ = safetensors(&archive, None, |piece| {
             written += piece.len();
             Ok(())
         });
