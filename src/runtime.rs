@@ -15,7 +15,8 @@
 //!   processor that emulates blocks of threads, which get a `device_launch`
 //! - [`ptx_compiler`] finds NVRTC or clang, and `ptx` interprets what that makes of the same text
 //! - [`cuda_libraries`] finds the driver of GPUs and NVRTC, `cuda_compiler` compiles with NVRTC,
-//!   `cuda_device` is a GPU in use, `cuda_launch` runs launches there, `cuda_clock` times them
+//!   `cuda_device` is a GPU in use, `cuda_launch` runs launches there, `cuda_clock` times them;
+//!   `cuda_work` is what it does, and `cuda_graphs` finds sequences of that which repeat
 //! - [`cubin`] reads registers and memory of kernels in machine code
 //! - `cpu_products`, `cpu_convolutions` and `cpu_attention` compute library calls on the processor,
 //!   with `kept_weights`; `library_calls`, `convolution_calls` and `attention_calls` read what is
@@ -47,8 +48,10 @@ mod cuda_blas;
 mod cuda_clock;
 mod cuda_compiler;
 mod cuda_device;
+mod cuda_graphs;
 mod cuda_launch;
 pub mod cuda_libraries;
+mod cuda_work;
 mod destinations;
 mod device_launch;
 pub mod disk_cache;
@@ -93,6 +96,7 @@ pub use backend::device_times::DeviceCopy;
 pub use backend::{CpuBackend, Settings};
 pub use cuda_clock::DeviceWork;
 pub use cuda_device::Traffic;
+pub use cuda_graphs::GraphPolicy;
 pub use engine::Engine;
 pub use prepared_launch::Prepared;
 pub use ptx_compiler::PtxCompiler;

@@ -10,6 +10,7 @@ pub use super::counters::Counts;
 use super::cuda_blas::Blas;
 use super::cuda_compiler::CudaCompiler;
 use super::cuda_device::{Device, Module, Traffic};
+use super::cuda_graphs::GraphPolicy;
 use super::cuda_launch::{DeviceKernel, on_device};
 use super::cuda_libraries;
 use super::disk_cache::DiskCache;
@@ -84,6 +85,8 @@ pub struct Settings {
     pub cublas: Option<String>,
     /// The number of the GPU.
     pub device: u32,
+    /// Which sequences of its work are launched as graphs.
+    pub graphs: GraphPolicy,
     /// Determines the order in which blocks and threads of an emulated device are scheduled; 0 is
     /// the order of their numbers.
     pub schedule_seed: u32,
@@ -277,6 +280,8 @@ impl CpuBackend {
     /// Why groups ran on the interpreter, and what else took long, each reason once.
     pub fn remarks(&self) -> Vec<String> {
         let mut all = self.remarks.borrow().clone();
+        let trouble = self.device.get().and_then(|opened| opened.as_ref().ok()?.0.graph_trouble());
+        all.extend(trouble.map(|why| format!("launches that repeat are not one graph: {why}")));
         for remark in self.forks.remarks() {
             if !all.contains(&remark) {
                 all.push(remark);
@@ -314,7 +319,7 @@ impl CpuBackend {
         let open = || {
             let driver = cuda_libraries::driver(self.settings.driver.as_deref())?;
             let nvrtc = cuda_libraries::compiler(self.settings.nvrtc.as_deref())?;
-            let device = Device::open(self.settings.device)?;
+            let device = Device::open(self.settings.device, self.settings.graphs)?;
             let compiler = CudaCompiler::new((&nvrtc, &driver), device.facts.capability);
             Ok((device, compiler))
         };

@@ -7,12 +7,12 @@
 
 use super::cuda_device::{Device, DeviceMemory};
 use super::cuda_launch::on_device;
+use super::cuda_work::{Factor, Multiplication, Number, Work};
 use super::library_calls::{Matrix, Product};
 use crate::tensor::{DType, Precision, Scalar, Tensor};
-use cudarc::cublas::result::{CublasError, create_handle, destroy_handle, gemm_strided_batched_ex, set_stream};
-use cudarc::cublas::sys::{cublasComputeType_t, cublasGemmAlgo_t, cublasHandle_t, cublasOperation_t, cudaDataType_t};
+use cudarc::cublas::result::{CublasError, create_handle, destroy_handle, set_stream};
+use cudarc::cublas::sys::{cublasComputeType_t, cublasHandle_t, cudaDataType_t};
 use std::cell::RefCell;
-use std::ffi::c_void;
 use std::rc::Rc;
 
 /// cuBLAS on a device.
@@ -22,15 +22,6 @@ pub(super) struct Blas {
     handle: cublasHandle_t,
     /// A column of ones of each element type: times a row it is a matrix of equal rows.
     ones: RefCell<Vec<Tensor>>,
-}
-
-/// A factor as cuBLAS reads it: its address, its element type's, and distances.
-#[derive(Clone, Copy)]
-struct Factor {
-    address: usize,
-    is_transposed: bool,
-    leading: i64,
-    step: i64,
 }
 
 /// Sizes and factors of a call.
@@ -95,7 +86,7 @@ impl Blas {
         let memory = on_device(tensor, &self.device)?;
         let begin = tensor.offset().saturating_sub(tensor.storage().known().start) * tensor.dtype().size();
         let &Matrix { is_transposed, leading, step, .. } = matrix;
-        Ok((Factor { address: memory.address() + begin, is_transposed, leading, step }, memory))
+        Ok((Factor { address: memory.address() + begin, is_transposed, leading: small(leading)?, step }, memory))
     }
 
     /// Writes the summand to the memory of a result.
@@ -135,71 +126,43 @@ impl Blas {
 
     fn call(&self, call: &Call, dtype: DType) -> Result<(), String> {
         let (batches, rows, columns, depth) = call.sizes;
-        let small = |n: i64| i32::try_from(n).map_err(|_| format!("a matrix has {n} rows or columns"));
         let (elements, computed) = types(dtype);
-        let (alpha, beta) = (Number::new(call.alpha, dtype), Number::new(call.beta, dtype));
-        let (m, n, k, batches) = (small(columns)?, small(rows)?, small(depth)?, small(batches)?);
-        let (a, b) = (call.right, call.left);
-        let (lda, ldb) = (small(a.leading)?, small(b.leading)?);
-        self.device.ready()?;
-        // SAFETY: the handle is cuBLAS's; the factors were checked to lie within their tensors when
-        // these were made, the result has `batches` matrices of m by n. All memory is on the
-        // device, and goes to the pool at the earliest, whose next user comes later on the stream.
-        // Both numbers have the type of the computation, and are read before the call returns.
-        let multiply = || unsafe {
-            gemm_strided_batched_ex(
-                self.handle,
-                operation(a),
-                operation(b),
-                m,
-                n,
-                k,
-                alpha.address(),
-                a.address as *const c_void,
-                elements,
-                lda,
-                a.step,
-                b.address as *const c_void,
-                elements,
-                ldb,
-                b.step,
-                beta.address(),
-                call.to as *mut c_void,
-                elements,
-                m,
-                columns * rows,
-                batches,
-                computed,
-                cublasGemmAlgo_t::CUBLAS_GEMM_DEFAULT,
-            )
+        let multiplication = Multiplication {
+            handle: self.handle,
+            left: call.right,
+            right: call.left,
+            to: call.to,
+            sizes: [small(columns)?, small(rows)?, small(depth)?, small(batches)?],
+            alpha: number(call.alpha, dtype),
+            beta: number(call.beta, dtype),
+            elements,
+            computed,
         };
-        self.device.timed(1, || multiply().map_err(|error| failed("cuBLAS computes no product", error)))
+        // SAFETY: the handle is cuBLAS's until `drop`; the factors were checked to lie within their
+        // tensors when these were made, the result has `batches` matrices of that many rows and
+        // columns. All memory is on the device, and goes to the pool at the earliest, whose next
+        // user comes later on the stream.
+        unsafe { self.device.queue(Work::Multiply(Box::new(multiplication))) }
     }
 }
 
 impl Drop for Blas {
     fn drop(&mut self) {
+        self.device.forget();
         let _ = self.device.ready();
         // SAFETY: the handle came from cuBLAS, and is used no more.
         let _ = unsafe { destroy_handle(self.handle) };
     }
 }
 
-/// A number of the type of a computation: a double, or a float.
-struct Number(f64, f32, bool);
-
-impl Number {
-    fn new(value: f64, dtype: DType) -> Number {
-        Number(value, value as f32, dtype == DType::Double)
-    }
-
-    fn address(&self) -> *const c_void {
-        if self.2 { std::ptr::from_ref(&self.0).cast() } else { std::ptr::from_ref(&self.1).cast() }
-    }
+/// A number of the type of a computation.
+fn number(value: f64, dtype: DType) -> Number {
+    if dtype == DType::Double { Number::Double(value) } else { Number::Float(value as f32) }
 }
 
-fn operation(factor: Factor) -> cublasOperation_t {
-    if factor.is_transposed { cublasOperation_t::CUBLAS_OP_T } else { cublasOperation_t::CUBLAS_OP_N }
+/// A size as cuBLAS takes it.
+fn small(n: i64) -> Result<i32, String> {
+    i32::try_from(n).map_err(|_| format!("a matrix has {n} rows or columns"))
 }
 
 /// The element type, and what is computed in: halves in floats, floats without shorter formats.

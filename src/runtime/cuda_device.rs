@@ -1,7 +1,8 @@
 //! A GPU: its memory, copies, modules and launches, on one stream.
 //!
 //! What was allocated goes back when its value is dropped; memory goes to a pool and is used again,
-//! which is sound as all work is on one stream. Copies go through two pieces of pinned memory in
+//! which is sound as all work is on one stream. Work may be held back, see `cuda_graphs.rs`: it is
+//! queued before anything else is done. Copies go through two pieces of pinned memory in
 //! turn, since the driver copies from others only after it has copied them itself.
 //!
 //! A kernel that faults is noticed by a later call, after which the driver refuses every call of
@@ -10,12 +11,13 @@
 #![allow(unsafe_code, reason = "calls of the driver; each block says why it is sound")]
 
 use super::cuda_clock::{Clock, DeviceWork};
+use super::cuda_graphs::{self, GraphPolicy, Graphs, Step};
 use super::cuda_libraries::{DeviceFacts, devices, shown};
-use super::device_launch::DeviceLaunch;
-use cudarc::driver::sys::{CUcontext, CUdeviceptr, CUevent, CUevent_flags, CUfunction, CUmodule, CUresult, CUstream};
+use super::cuda_work::{Failure, Function, Work};
+use cudarc::driver::sys::{CUcontext, CUdeviceptr, CUevent, CUevent_flags, CUgraphExec, CUmodule, CUresult, CUstream};
 use cudarc::driver::{DriverError, result};
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CString, c_void};
 use std::rc::Rc;
 
@@ -70,6 +72,12 @@ pub struct Traffic {
     pub copied_from: u64,
     /// Bytes of them.
     pub bytes_from: u64,
+    /// Sequences of launches that were captured as a graph.
+    pub graphs: u64,
+    /// Launches of graphs, and of kernels and products by them.
+    pub graph_launches: u64,
+    /// See `graph_launches`.
+    pub launched_by_graphs: u64,
 }
 
 /// A GPU that is in use.
@@ -80,8 +88,12 @@ pub(super) struct Device {
     number: i32,
     context: CUcontext,
     stream: Cell<CUstream>,
-    /// Memory that is not in use, by its size.
-    pool: RefCell<BTreeMap<usize, Vec<CUdeviceptr>>>,
+    /// Memory that is not in use, by its size. The lowest address is used first, so that a program
+    /// that allocates the same again gets the same memory.
+    pool: RefCell<BTreeMap<usize, BTreeSet<CUdeviceptr>>>,
+    graphs: RefCell<Graphs>,
+    /// Why a sequence of work is not launched as a graph; the first reason.
+    graph_trouble: RefCell<Option<String>>,
     pieces: RefCell<Vec<Piece>>,
     next: Cell<usize>,
     traffic: Cell<Traffic>,
@@ -100,7 +112,7 @@ impl Device {
     ///
     /// # Errors
     /// There is no such device, or what the driver says.
-    pub(super) fn open(number: u32) -> Result<Rc<Device>, String> {
+    pub(super) fn open(number: u32, policy: GraphPolicy) -> Result<Rc<Device>, String> {
         let mut all = devices()?;
         let at = number as usize;
         if at >= all.len() {
@@ -121,6 +133,8 @@ impl Device {
             context: context.map_err(|error| format!("GPU {number} cannot be used: {}", shown(error)))?,
             stream: Cell::new(std::ptr::null_mut()),
             pool: RefCell::default(),
+            graphs: RefCell::new(Graphs::new(policy)),
+            graph_trouble: RefCell::default(),
             pieces: RefCell::default(),
             next: Cell::default(),
             traffic: Cell::default(),
@@ -163,6 +177,11 @@ impl Device {
         self.enter()
     }
 
+    /// Why a sequence of work is not launched as a graph.
+    pub(super) fn graph_trouble(&self) -> Option<String> {
+        self.graph_trouble.borrow().clone()
+    }
+
     pub(super) fn stream(&self) -> CUstream {
         self.stream.get()
     }
@@ -179,6 +198,142 @@ impl Device {
         })
     }
 
+    /// The same of work.
+    fn queued(&self, result: Result<(), Failure>) -> Result<(), String> {
+        result.or_else(|why| match why {
+            Failure::Driver(what, error) => self.checked(what, Err(error)),
+            Failure::Library(why) => Err(why),
+        })
+    }
+
+    /// Queues work, now or together with what follows.
+    ///
+    /// # Errors
+    /// It cannot be queued, or what was held back cannot.
+    ///
+    /// # Safety
+    /// As for [`Work::enter`]. Who drops a module or a handle calls [`Device::forget`] before.
+    pub(super) unsafe fn queue(&self, work: Work) -> Result<(), String> {
+        self.enter()?;
+        let step = self.graphs.borrow_mut().take(work);
+        let queued = match step {
+            Step::Hold => return Ok(()),
+            Step::Queue(from) => self.queue_from(from),
+            Step::Launch => return self.launch_graph(),
+        };
+        match &queued {
+            Ok(()) if self.graphs.borrow().is_full() => self.end(false),
+            Ok(()) => {}
+            Err(why) => self.abandon(why, step),
+        }
+        queued
+    }
+
+    /// Queues pieces of the sequence at hand.
+    fn queue_from(&self, from: usize) -> Result<(), String> {
+        let graphs = self.graphs.borrow();
+        graphs.current()[from..].iter().try_for_each(|work| {
+            // SAFETY: whoever called `queue` guarantees it until the work is done.
+            self.timed(work.launches(), || self.queued(unsafe { work.enter(self.stream.get()) }))
+        })
+    }
+
+    /// Forgets the sequence at hand. Where parts of it were held back, their results are missing.
+    fn abandon(&self, why: &str, step: Step) {
+        self.graphs.borrow_mut().abandon();
+        if step == Step::Queue(0) {
+            self.fail(why.to_owned());
+        }
+    }
+
+    /// Ends the sequence at hand, all of which is queued.
+    fn end(&self, has_failed: bool) {
+        let dropped = self.graphs.borrow_mut().end(has_failed);
+        self.give_back(dropped);
+    }
+
+    /// Destroys graphs, when their work is done.
+    fn give_back(&self, graphs: Vec<CUgraphExec>) {
+        if !graphs.is_empty() {
+            // SAFETY: the stream lives until `drop`, and so do these graphs, which no sequence has.
+            unsafe {
+                let _ = result::stream::synchronize(self.stream.get());
+                graphs.into_iter().for_each(|graph| cuda_graphs::destroy(graph));
+            }
+        }
+    }
+
+    /// Launches the sequence at hand, which is held back, as a graph; piece by piece if that fails.
+    fn launch_graph(&self) -> Result<(), String> {
+        let launches = self.graphs.borrow().current().iter().map(Work::launches).sum();
+        let launched = self.graph().and_then(|graph| {
+            // SAFETY: the graph is of the sequence at hand, see `queue`.
+            self.timed(launches, || self.queued(unsafe { cuda_graphs::launch(self.stream.get(), graph) }))
+        });
+        let has_failed = launched.is_err();
+        match launched {
+            Ok(()) => self.count(|traffic| {
+                traffic.graph_launches += 1;
+                traffic.launched_by_graphs += launches;
+            }),
+            Err(why) => {
+                self.graph_trouble.borrow_mut().get_or_insert(why);
+                if let Err(why) = self.queue_from(0) {
+                    self.abandon(&why, Step::Queue(0));
+                    return Err(why);
+                }
+            }
+        }
+        self.end(has_failed);
+        Ok(())
+    }
+
+    /// The graph of the sequence at hand.
+    fn graph(&self) -> Result<CUgraphExec, String> {
+        if let Some(graph) = self.graphs.borrow().graph() {
+            return Ok(graph);
+        }
+        // SAFETY: see `queue`.
+        let captured = unsafe { cuda_graphs::captured(self.stream.get(), self.graphs.borrow().current()) };
+        let graph = captured.or_else(|why| match why {
+            Failure::Driver(what, error) => self.checked(what, Err(error)),
+            Failure::Library(why) => Err(why),
+        })?;
+        self.graphs.borrow_mut().keep(graph);
+        self.count(|traffic| traffic.graphs += 1);
+        Ok(graph)
+    }
+
+    /// Queues what is held back, before the processor waits, copies or allocates.
+    pub(super) fn settle(&self) -> Result<(), String> {
+        let (holds, is_graph) = {
+            let graphs = self.graphs.borrow();
+            (graphs.holds(), graphs.is_graph_at_end() && graphs.may_capture())
+        };
+        if holds {
+            self.enter()?;
+            if is_graph {
+                return self.launch_graph();
+            }
+            if let Err(why) = self.queue_from(0) {
+                self.abandon(&why, Step::Queue(0));
+                return Err(why);
+            }
+        }
+        self.end(false);
+        Ok(())
+    }
+
+    /// Forgets all sequences, before something that they need is given back.
+    pub(super) fn forget(&self) {
+        // A failure is kept.
+        let _ = self.settle();
+        let graphs = self.graphs.borrow_mut().forget();
+        // SAFETY: the context is retained until `drop`.
+        let _ = unsafe { select(self.context) };
+        self.give_back(graphs);
+    }
+
     /// Memory with any contents.
     ///
     /// # Errors
@@ -186,7 +341,7 @@ impl Device {
     pub(super) fn allocate(self: &Rc<Device>, bytes: usize) -> Result<DeviceMemory, String> {
         let size = if bytes <= COARSE { bytes.next_power_of_two().max(LEAST) } else { bytes.next_multiple_of(COARSE) };
         self.enter()?;
-        let kept = self.pool.borrow_mut().get_mut(&size).and_then(Vec::pop);
+        let kept = self.pool.borrow_mut().get_mut(&size).and_then(BTreeSet::pop_first);
         let address = match kept {
             Some(address) => address,
             None => self.new_memory(size)?,
@@ -220,12 +375,13 @@ impl Device {
     /// Waits until all work is done.
     pub(super) fn wait(&self) -> Result<(), String> {
         self.enter()?;
+        self.settle()?;
         // SAFETY: the stream lives until `drop`.
         self.checked("its work is awaited", unsafe { result::stream::synchronize(self.stream.get()) })
     }
 
     /// Does work, with events around it while the clock runs. `launches` is how many kernels.
-    pub(super) fn timed<T>(&self, launches: u64, work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    fn timed<T>(&self, launches: u64, work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
         if !self.clock.is_on() {
             return work();
         }
@@ -287,28 +443,6 @@ impl Device {
         Ok(Module { device: self.clone(), module: self.checked("a kernel is loaded", module)? })
     }
 
-    /// Queues a launch.
-    ///
-    /// # Safety
-    /// The function is a kernel of a module that is loaded until the work is done, and takes a
-    /// launch; for each point each access is within device memory that is allocated until then, as
-    /// for [`super::loading::Function::run`].
-    pub(super) unsafe fn launch(
-        &self,
-        Function(function): Function,
-        (blocks, threads): (i64, usize),
-        launch: &DeviceLaunch,
-    ) -> Result<(), String> {
-        self.enter()?;
-        let mut parameters = [std::ptr::from_ref(launch).cast_mut().cast::<c_void>()];
-        let (grid, block) = ((blocks as u32, 1, 1), (threads as u32, 1, 1));
-        // SAFETY: the kernel has one parameter, which the driver copies; the caller guarantees the
-        // rest.
-        let mut enter =
-            || unsafe { result::launch_kernel(function, grid, block, 0, self.stream.get(), &mut parameters) };
-        self.timed(1, || self.checked("a kernel is launched", enter()))
-    }
-
     fn count(&self, change: impl FnOnce(&mut Traffic)) {
         let mut traffic = self.traffic.get();
         change(&mut traffic);
@@ -326,6 +460,8 @@ impl Drop for Device {
             if !self.stream.get().is_null() {
                 let _ = result::stream::synchronize(self.stream.get());
             }
+            let graphs = self.graphs.borrow_mut().forget();
+            self.give_back(graphs);
             for address in std::mem::take(&mut *self.pool.borrow_mut()).into_values().flatten() {
                 let _ = result::free_sync(address);
             }
@@ -374,6 +510,7 @@ impl DeviceMemory {
     pub(super) unsafe fn upload(&self, from: *const u8) -> Result<(), String> {
         let device = &self.device;
         device.enter()?;
+        device.settle()?;
         for begin in (0..self.bytes).step_by(PIECE) {
             let (n, (memory, done)) = ((self.bytes - begin).min(PIECE), device.piece()?);
             // SAFETY: both have that many bytes, the copy before from the piece is done, and no
@@ -404,6 +541,7 @@ impl DeviceMemory {
     pub(super) unsafe fn download(&self, to: *mut u8) -> Result<(), String> {
         let device = &self.device;
         device.enter()?;
+        device.settle()?;
         for begin in (0..self.bytes).step_by(PIECE) {
             let (n, (memory, done)) = ((self.bytes - begin).min(PIECE), device.piece()?);
             // SAFETY: the piece has that many bytes, and are not used otherwise until the wait.
@@ -431,12 +569,8 @@ impl DeviceMemory {
     /// As many bytes as this memory has begin at the address, and are allocated until the work is
     /// done.
     pub(super) unsafe fn copy(&self, from: usize) -> Result<(), String> {
-        let device = &self.device;
-        device.enter()?;
         // SAFETY: the caller guarantees the source; this memory has that many bytes.
-        let copy =
-            || unsafe { result::memcpy_dtod_async(self.address, from as CUdeviceptr, self.bytes, device.stream.get()) };
-        device.timed(0, || device.checked("memory is copied", copy()))
+        unsafe { self.device.queue(Work::Copy(self.address, from as CUdeviceptr, self.bytes)) }
     }
 
     /// Copies from other memory of the device that is as large.
@@ -451,20 +585,18 @@ impl DeviceMemory {
 
     /// Sets all bytes to zero.
     pub(super) fn clear(&self) -> Result<(), String> {
-        self.device.enter()?;
         // The driver refuses to set no bytes.
         if self.bytes == 0 {
-            return Ok(());
+            return self.device.enter();
         }
         // SAFETY: it has that many bytes.
-        let clear = || unsafe { result::memset_d8_async(self.address, 0, self.bytes, self.device.stream.get()) };
-        self.device.timed(0, || self.device.checked("memory is cleared", clear()))
+        unsafe { self.device.queue(Work::Clear(self.address, self.bytes)) }
     }
 }
 
 impl Drop for DeviceMemory {
     fn drop(&mut self) {
-        self.device.pool.borrow_mut().entry(self.size).or_default().push(self.address);
+        self.device.pool.borrow_mut().entry(self.size).or_default().insert(self.address);
     }
 }
 
@@ -474,10 +606,6 @@ pub(super) struct Module {
     device: Rc<Device>,
     module: CUmodule,
 }
-
-/// A kernel of a module.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Function(CUfunction);
 
 impl Module {
     pub(super) fn device(&self) -> &Rc<Device> {
@@ -496,6 +624,7 @@ impl Module {
 
 impl Drop for Module {
     fn drop(&mut self) {
+        self.device.forget();
         // SAFETY: it is loaded. The driver waits for its kernels.
         unsafe {
             let _ = select(self.device.context);

@@ -11,7 +11,8 @@
 
 #![allow(unsafe_code, reason = "launches and copies; each block says why it is sound")]
 
-use super::cuda_device::{Device, DeviceMemory, Function, Module};
+use super::cuda_device::{Device, DeviceMemory, Module};
+use super::cuda_work::{Function, Work};
 use super::device_launch::DeviceLaunch;
 use super::emulated_launch::{MOST_BLOCKS, Operands, SLOT, blocks_of, place, total_launch};
 use super::partial_sums::PartialSums;
@@ -161,11 +162,12 @@ impl DeviceKernel {
         Ok(true)
     }
 
-    fn enter(&self, function: Function, size: (i64, usize), launch: &DeviceLaunch) -> Result<(), String> {
+    fn enter(&self, function: Function, (blocks, threads): (i64, usize), launch: &DeviceLaunch) -> Result<(), String> {
+        let work = Work::Launch(function, (blocks as u32, threads as u32), Box::new(launch.clone()));
         // SAFETY: as for compiled kernels, see `launching.rs`: the text is of the same kernel, and
         // its accesses are within the memory that `geometry` was checked against. The module is
         // loaded, and unloading it waits for its kernels. Memory that is dropped before the launch
         // is done goes to the pool, whose next user comes later on the stream.
-        unsafe { self.module.device().launch(function, size, launch) }
+        unsafe { self.module.device().queue(work) }
     }
 }

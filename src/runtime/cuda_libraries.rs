@@ -73,7 +73,7 @@ pub const NVRTC_VARIABLE: &str = "JITOPT_NVRTC";
 pub const CUBLAS_VARIABLE: &str = "JITOPT_CUBLAS";
 
 /// All of them are in drivers since CUDA 11.4. Errors are looked up by their numbers.
-const DRIVER_FUNCTIONS: [&str; 29] = [
+const DRIVER_FUNCTIONS: [&str; 35] = [
     "cuInit",
     "cuDriverGetVersion",
     "cuDeviceGetCount",
@@ -103,6 +103,12 @@ const DRIVER_FUNCTIONS: [&str; 29] = [
     "cuModuleGetFunction",
     "cuModuleUnload",
     "cuLaunchKernel",
+    "cuStreamBeginCapture_v2",
+    "cuStreamEndCapture",
+    "cuGraphInstantiateWithFlags",
+    "cuGraphLaunch",
+    "cuGraphExecDestroy",
+    "cuGraphDestroy",
 ];
 
 const NVRTC_FUNCTIONS: [&str; 10] = [

@@ -10,7 +10,7 @@ pub(super) const MOST_DIMS: usize = 8;
 
 /// A launch as kernels read it: `jo_launch` in `codegen/cuda_head.c`.
 #[repr(C)]
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct DeviceLaunch {
     /// The first element of each access.
     pub(super) data: [usize; MOST_ACCESSES],

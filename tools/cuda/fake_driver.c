@@ -316,7 +316,7 @@ int cublasGemmStridedBatchedEx(blas *one, int left_transposed, int right_transpo
     const int rows_a = left_transposed ? k : m, rows_b = right_transposed ? n : k;
     if (m < 1 || n < 1 || k < 1 || batches < 1 || lda < rows_a || ldb < rows_b || ldc < m || algorithm != -1) return INVALID_VALUE;
     void *const driver = dlopen("libcuda.so", RTLD_NOW | RTLD_NOLOAD);
-    int (*queue_call)(void *, void (*)(void *), void *, size_t, const void *const *, const size_t *) = 0;
+    int (*queue_call)(void *, void (*)(void *), void *, size_t, size_t, const void *const *, const size_t *) = 0;
     if (driver) *(void **)&queue_call = dlsym(driver, "fake_queue_call");
     if (!queue_call || !one->stream) return NOT_INITIALIZED;
     const product all = {
@@ -330,7 +330,8 @@ int cublasGemmStridedBatchedEx(blas *one, int left_transposed, int right_transpo
         size * (size_t)reach(rows_b, right_transposed ? k : n, ldb, step_b, batches),
         size * (size_t)reach(m, n, ldc, step_c, batches),
     };
-    const int failed = queue_call(one->stream, multiply, memcpy(malloc(sizeof all), &all, sizeof all), 3, memory, bytes);
+    void *const arguments = memcpy(malloc(sizeof all), &all, sizeof all);
+    const int failed = queue_call(one->stream, multiply, arguments, sizeof all, 3, memory, bytes);
     dlclose(driver);
     return failed ? EXECUTION_FAILED : OK;
 }
@@ -339,7 +340,7 @@ int cublasGemmStridedBatchedEx(blas *one, int left_transposed, int right_transpo
 enum {
     OK, INVALID_VALUE, OUT_OF_MEMORY, NO_DEVICE = 100, INVALID_DEVICE, INVALID_IMAGE = 200, INVALID_CONTEXT,
     NO_BINARY = 209, INVALID_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600,
-    ILLEGAL_ADDRESS = 700, UNKNOWN = 999
+    ILLEGAL_ADDRESS = 700, CAPTURE_UNSUPPORTED = 900, CAPTURE_INVALIDATED, CAPTURE_UNMATCHED = 903, UNKNOWN = 999
 };
 #define PAGE 4096
 #define MOST 4096
@@ -356,7 +357,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static void unlocked(int *failed) { (void)failed, pthread_mutex_unlock(&lock); }
 static int sticky;
 static __thread void *current;
-static long contexts, live_events, live_streams, live_modules;
+static long contexts, live_events, live_streams, live_modules, live_graphs, live_execs;
 // A call that is told to fail, and every call after a fault, does nothing; those that give
 // something back do it all the same.
 #define STEP(usual) \
@@ -384,9 +385,12 @@ typedef struct step {
     void (*call)(void *);
     int64_t blocks, threads;
     void *arguments;
+    size_t argument_bytes;
     event *at;
 } step;
-typedef struct { step *first, **last; } stream;
+// Work that is captured is kept, and copied to the stream by each launch of the graph.
+typedef struct { step *first, **last; int is_wrong; } graph;
+typedef struct { step *first, **last; graph *capture; } stream;
 static stream *streams[MOST];
 static unsigned long drawn = 88172645463325252ul;
 static char *stacks;
@@ -413,6 +417,7 @@ __attribute__((destructor)) static void leaves(void)
     for (int k = 0; k < MOST; k++) if (all[k].pages) *(all[k].is_pinned ? &pinned : &device) += 1;
     fprintf(file, "left allocations %ld\nleft pinned %ld\nleft contexts %ld\n", device, pinned, contexts);
     fprintf(file, "left events %ld\nleft streams %ld\nleft modules %ld\n", live_events, live_streams, live_modules);
+    fprintf(file, "left graphs %ld\nleft execs %ld\n", live_graphs, live_execs);
     fclose(file);
 }
 
@@ -490,6 +495,7 @@ static int queue(stream *s, step one)
 {
     step *const kept = malloc(sizeof one);
     *kept = one, kept->next = 0;
+    if (s->capture) return *s->capture->last = kept, s->capture->last = &kept->next, sticky;
     *s->last = kept, s->last = &kept->next;
     if (draw() % 4 == 0) advance(s);
     return sticky;
@@ -552,9 +558,11 @@ int cuStreamCreate(stream **made, unsigned flags)
     return OK;
 }
 
+// A stream that is captured cannot be awaited; that spoils the capture.
 int cuStreamSynchronize(stream *s)
 {
     ENTER_CONTEXT();
+    if (s->capture) return s->capture->is_wrong = 1, CAPTURE_UNSUPPORTED;
     while (s->first) advance(s);
     return sticky;
 }
@@ -568,6 +576,73 @@ int cuStreamDestroy_v2(stream *s)
     return failed;
 }
 
+int cuStreamBeginCapture_v2(stream *s, int mode)
+{
+    ENTER_CONTEXT();
+    if (s->capture || mode < 0 || mode > 2) return INVALID_VALUE;
+    s->capture = calloc(1, sizeof *s->capture);
+    return s->capture->last = &s->capture->first, live_graphs++, OK;
+}
+
+static void forget(step *first)
+{
+    while (first) {
+        step *const next = first->next;
+        free(first->arguments), free(first), first = next;
+    }
+}
+
+int cuGraphDestroy(graph *one)
+{
+    STEP(UNKNOWN);
+    return forget(one->first), free(one), live_graphs--, failed;
+}
+
+// A capture ends even where the call fails.
+int cuStreamEndCapture(stream *s, graph **made)
+{
+    STEP(UNKNOWN);
+    graph *const one = s->capture;
+    if (!one) return CAPTURE_UNMATCHED;
+    s->capture = 0, *made = one;
+    if (!failed && !one->is_wrong) return OK;
+    return forget(one->first), free(one), live_graphs--, *made = 0, failed ? failed : CAPTURE_INVALIDATED;
+}
+
+// A copy of steps at the end of a list.
+static step **copied(const step *from, step **last)
+{
+    for (; from; from = from->next, last = &(*last)->next) {
+        *last = memcpy(malloc(sizeof *from), from, sizeof *from), (*last)->next = 0;
+        const size_t bytes = from->argument_bytes;
+        if (bytes) (*last)->arguments = memcpy(malloc(bytes), from->arguments, bytes);
+    }
+    return last;
+}
+
+int cuGraphInstantiateWithFlags(graph **made, graph *from, unsigned long long flags)
+{
+    ENTER_CONTEXT();
+    if (flags) return INVALID_VALUE;
+    graph *const one = *made = calloc(1, sizeof **made);
+    return one->last = copied(from->first, &one->first), live_execs++, OK;
+}
+
+int cuGraphExecDestroy(graph *one)
+{
+    STEP(UNKNOWN);
+    return forget(one->first), free(one), live_execs--, failed;
+}
+
+int cuGraphLaunch(graph *one, stream *s)
+{
+    ENTER_CONTEXT();
+    if (s->capture) return s->capture->is_wrong = 1, CAPTURE_UNSUPPORTED;
+    s->last = copied(one->first, s->last);
+    if (draw() % 4 == 0 && s->first) advance(s);
+    return sticky;
+}
+
 int cuEventCreate(event **made, unsigned flags)
 {
     ENTER_CONTEXT();
@@ -577,6 +652,7 @@ int cuEventCreate(event **made, unsigned flags)
 int cuEventRecord(event *at, stream *s)
 {
     ENTER_CONTEXT();
+    if (s->capture) return s->capture->is_wrong = 1, CAPTURE_UNSUPPORTED;
     const step one = {.what = RECORD, .at = at};
     return at->recorded++, queue(s, one);
 }
@@ -659,8 +735,8 @@ int cuMemcpyDtoDAsync_v2(char *to, const char *from, size_t bytes, stream *s)
 }
 
 // For cuBLAS: work of a stream, and the memory that it touches. Takes the arguments.
-int fake_queue_call(stream *s, void (*call)(void *), void *arguments, size_t n, const void *const *memory,
-                    const size_t *bytes)
+int fake_queue_call(stream *s, void (*call)(void *), void *arguments, size_t argument_bytes, size_t n,
+                    const void *const *memory, const size_t *bytes)
 {
     pthread_mutex_lock(&lock);
     int failed = sticky ? sticky : current ? OK : INVALID_CONTEXT;
@@ -669,7 +745,9 @@ int fake_queue_call(stream *s, void (*call)(void *), void *arguments, size_t n, 
         if (!is_inside(memory[i], bytes[i])) failed = INVALID_VALUE;
         all_bytes += bytes[i];
     }
-    const step one = {.what = CALL, .call = call, .arguments = arguments, .bytes = all_bytes};
+    const step one = {
+        .what = CALL, .call = call, .arguments = arguments, .argument_bytes = argument_bytes, .bytes = all_bytes,
+    };
     if (failed) free(arguments);
     else failed = queue(s, one);
     pthread_mutex_unlock(&lock);
@@ -727,7 +805,9 @@ int cuLaunchKernel(function *f, unsigned bx, unsigned by, unsigned bz, unsigned 
     const int64_t *const bytes = dlsym(f->from->library, "fake_launch_bytes");
     if (!bytes) return INVALID_HANDLE;
     void *const arguments = memcpy(malloc((size_t)*bytes), parameters[0], (size_t)*bytes);
-    const step one = {.what = LAUNCH, .run = f, .blocks = bx, .threads = tx, .arguments = arguments};
+    const step one = {
+        .what = LAUNCH, .run = f, .blocks = bx, .threads = tx, .arguments = arguments, .argument_bytes = (size_t)*bytes,
+    };
     return queue(s, one);
 }
 #endif

@@ -200,9 +200,9 @@ impl Builder<'_> {
             body.push(Stmt::Begin(vec![(variable, Some(constant(slot.initial)))]));
         }
         if self.is_shifted(k) {
-            for letter in SUMS.into_iter().filter(|&letter| letter != 'k') {
+            for (letter, ty) in SUMS {
                 let name = beside(letter, &self.kernel.reductions[k].name);
-                let variable = self.declared_as(name, NumberType::Double, Spread::One, false);
+                let variable = self.declared_as(name, ty, Spread::One, false);
                 body.push(Stmt::Begin(vec![(variable, Some(zero()))]));
             }
         }

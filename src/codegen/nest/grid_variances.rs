@@ -7,14 +7,14 @@
 //! function of some twenty registers:
 //!
 //! ```text
-//! h_v = k_v > 0 ? h_v : finitef(v_x), k_v = k_v + 4    once for each 4 elements
+//! h_v = m_v > 0 ? h_v : finitef(v_x), m_v = m_v + 4    once for each 4 elements
 //! d_v = v_x - h_v;  p_v = p_v + d_v;  e_v = fma(d_v, d_v, e_v)
 //! …
 //! b_v = h_v of lane 0;  g_v = h_v - b_v
-//! e_v = e_v + g_v * (p_v + p_v + k_v * g_v);  p_v = p_v + k_v * g_v;  h_v = b_v
-//! for each half of 32 lanes: p_v, e_v and k_v = their sums
+//! e_v = e_v + g_v * (p_v + p_v + m_v * g_v);  p_v = p_v + m_v * g_v;  h_v = b_v
+//! for each half of 32 lanes: p_v, e_v and m_v = their sums
 //! …
-//! w_v = 1 / k_v;  a_v = h_v + p_v * w_v;  q_v = e_v - p_v * (p_v * w_v)
+//! w_v = 1 / m_v;  a_v = h_v + p_v * w_v;  q_v = e_v - p_v * (p_v * w_v)
 //! ```
 //!
 //! What is subtracted is one of the elements that vary, so the squares lose at most a factor of
@@ -23,17 +23,18 @@
 
 use super::build::{Builder, beside, known, plain, term};
 use super::state_rules::{
-    COPY, DIFFERENCE_IN_DOUBLES, DISTANCE, FIRST_OF_THREAD, HAS_ELEMENTS, IS_FIRST_OF_GROUP, MEAN_BY_SHARE, SHARE,
-    SQUARES_BY_SHARE, SQUARES_IN_DOUBLES, SQUARES_MOVED, SUM, SUM_MOVED, SUM_OF_THREAD,
+    COPY, DIFFERENCE_IN_DOUBLES, DISTANCE, DOUBLE, FIRST_OF_THREAD, HAS_ELEMENTS, IS_FIRST_OF_GROUP, MEAN_BY_SHARE,
+    SHARE, SQUARES_BY_SHARE, SQUARES_IN_DOUBLES, SQUARES_MOVED, SUM, SUM_MOVED, SUM_OF_THREAD,
 };
 use super::{Known, Operand, Origin, Split, Spread, Stmt, Term};
 use crate::codegen::number_type::NumberType;
 use crate::ops::recipes::ReduceOp;
 use crate::tensor::{DType, Scalar};
 
-/// The letters of the sums of a thread: what it subtracts, the sum of the differences, that of
-/// their squares, and the number of elements.
-pub(super) const SUMS: [char; 4] = ['h', 'p', 'e', 'k'];
+/// The sums of a thread, by their letters, and their types: what it subtracts, the sum of the
+/// differences, that of their squares, and the number of elements.
+pub(super) const SUMS: [(char, NumberType); 4] =
+    [('h', NumberType::Float), ('p', NumberType::Double), ('e', NumberType::Double), ('m', NumberType::Int)];
 
 /// A number of a state.
 pub(super) fn number(scalar: Scalar) -> Operand {
@@ -60,7 +61,7 @@ impl Builder<'_> {
     pub(super) fn exchanged(&self, k: usize) -> Vec<(char, NumberType)> {
         match () {
             () if self.is_led(k) => Vec::new(),
-            () if self.is_shifted(k) => SUMS.map(|letter| (letter, NumberType::Double)).to_vec(),
+            () if self.is_shifted(k) => SUMS.to_vec(),
             () => self.monoid_on_grid(k).slots.iter().map(|slot| (slot.role.letter(), slot.ty)).collect(),
         }
     }
@@ -73,7 +74,7 @@ impl Builder<'_> {
 
     /// What terms call the sums of a thread.
     fn sums_of(&self, k: usize) -> [(char, Operand); 4] {
-        SUMS.map(|letter| (letter, self.of(letter, &self.kernel.reductions[k].name)))
+        SUMS.map(|(letter, _)| (letter, self.of(letter, &self.kernel.reductions[k].name)))
     }
 
     /// Takes an element into the sums of a thread.
@@ -82,7 +83,7 @@ impl Builder<'_> {
         let lanes = number(Scalar::Int(self.nest.lanes as i64));
         let begun = vec![
             self.part_of(k, 'h', term(FIRST_OF_THREAD, [count, first, ('x', element)])),
-            self.part_of(k, 'k', term(SUM, [('a', count.1), ('x', lanes)])),
+            self.part_of(k, 'm', term(SUM, [('a', count.1), ('x', lanes)])),
         ];
         match self.nest.lanes {
             1 => body.extend(begun),
@@ -102,7 +103,7 @@ impl Builder<'_> {
     pub(super) fn move_to_first(&mut self, k: usize, body: &mut Vec<Stmt>) {
         let name = self.kernel.reductions[k].name.clone();
         let [first, sum, squares, count] = self.sums_of(k);
-        let other = self.declared_as(beside('b', &name), NumberType::Double, Spread::One, true);
+        let other = self.declared_as(beside('b', &name), NumberType::Float, Spread::One, true);
         let of_first = plain(Origin::OfFirst(self.variable('h', &name)));
         let other_first = ('b', plain(Origin::Variable(other)));
         let distance = self.declared_as(beside('g', &name), NumberType::Double, Spread::One, true);
@@ -132,7 +133,8 @@ impl Builder<'_> {
             let share = self.declared_as(name, NumberType::Double, Spread::One, true);
             let by = ('w', plain(Origin::Variable(share)));
             let mut states = vec![
-                Stmt::Begin(vec![(share, Some(term(SHARE, [('m', count.1)])))]),
+                Stmt::Begin(vec![(share, Some(term(SHARE, [count])))]),
+                self.part_of(k, 'k', term(DOUBLE, [('x', count.1)])),
                 self.part_of(k, 'a', term(MEAN_BY_SHARE, [first, sum, by])),
                 self.part_of(k, 'q', term(SQUARES_BY_SHARE, [squares, sum, by])),
             ];

@@ -56,19 +56,19 @@ pub(super) const MEAN_BY_SHARE: &str = "h + p * w";
 pub(super) const SQUARES_BY_SHARE: &str = "e - p * (p * w)";
 /// What a thread subtracts from all of its elements: the first of them, unless it is infinite or
 /// NaN.
-pub(super) const FIRST_OF_THREAD: &str = "k > 0 ? h : (double)jo_finitef(x)";
+pub(super) const FIRST_OF_THREAD: &str = "m > 0 ? h : jo_finitef(x)";
 /// Whether an element is the first of those that a thread takes at once.
 pub(super) const IS_FIRST_OF_GROUP: &str = "g == 0";
 /// How far what a thread has subtracted is from another such number.
-pub(super) const DISTANCE: &str = "h - b";
+pub(super) const DISTANCE: &str = "(double)h - b";
 /// The sum of the differences from that other number, and of their squares.
-pub(super) const SUM_MOVED: &str = "p + k * g";
+pub(super) const SUM_MOVED: &str = "p + m * g";
 /// See [`SUM_MOVED`].
-pub(super) const SQUARES_MOVED: &str = "e + g * (p + p + k * g)";
+pub(super) const SQUARES_MOVED: &str = "e + g * (p + p + m * g)";
 /// Whether a thread has had elements.
-pub(super) const HAS_ELEMENTS: &str = "k > 0";
+pub(super) const HAS_ELEMENTS: &str = "m > 0";
 /// The sum of them.
-pub(super) const SUM_OF_THREAD: &str = "h * k + p";
+pub(super) const SUM_OF_THREAD: &str = "(double)h * m + p";
 /// Whether an element is not what was subtracted from it.
 pub(super) const OTHER: &str = "o | (x != h)";
 /// Squares of differences from a mean that is infinite or NaN are NaN.

@@ -41,6 +41,7 @@ impl CpuBackend {
         if !cuda_libraries::measures_times() {
             return Err("times of a GPU need a driver for CUDA 12.8 or newer".to_owned());
         }
+        device.settle()?;
         device.clock.start();
         Ok(())
     }

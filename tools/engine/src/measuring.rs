@@ -332,7 +332,8 @@ impl Measured {
         }
         let Middle { median, low, high } = self.faster;
         if self.rows.len() == 1 {
-            return text + &format!("\n{} rounds; the first run takes {:.1} ms more\n\n", self.rounds, self.start * 1e3);
+            return text
+                + &format!("\n{} rounds; the first run takes {:.1} ms more\n\n", self.rounds, self.start * 1e3);
         }
         if self.are_same {
             let ratio = format!("{median:.2}, {low:.2} to {high:.2} with 95 % confidence, {} rounds", self.rounds);

@@ -6,7 +6,7 @@ use jitopt_core::codegen::kernel_plan::PlanFile;
 use jitopt_core::interpreter::Release;
 use jitopt_core::interpreter::files::Tensors;
 use jitopt_core::interpreter::generator::Style;
-use jitopt_core::runtime::Engine;
+use jitopt_core::runtime::{Engine, GraphPolicy};
 use jitopt_core::tensor::Tensor;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -121,6 +121,8 @@ pub struct BackendOptions {
     pub device: Option<u32>,
     /// The seed of the order in which threads of an emulated device are scheduled.
     pub schedule_seed: Option<u32>,
+    /// Which sequences of a GPU's work are launched as graphs.
+    pub graphs: Option<GraphPolicy>,
 }
 
 /// Samples and tolerances of a comparison.

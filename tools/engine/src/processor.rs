@@ -93,7 +93,9 @@ pub(crate) fn in_environment(args: &BackendOptions, env: &BTreeMap<String, Strin
     let (clang, device) = (variable(CLANG_VARIABLE), args.device.unwrap_or(0));
     let schedule_seed = args.schedule_seed.unwrap_or(0);
     let others = Settings { compiler, cc, cache, threads, plans, schedule_seed, ..Settings::default() };
-    args.engine.map(|engine| CpuBackend::new(Settings { engine, driver, nvrtc, clang, cublas, device, ..others }))
+    let graphs = args.graphs.unwrap_or_default();
+    let others = Settings { driver, nvrtc, clang, cublas, device, graphs, ..others };
+    args.engine.map(|engine| CpuBackend::new(Settings { engine, ..others }))
 }
 
 /// Refuses plans that are not legal for the kernels that ran, and findings of checked launches, and
@@ -118,6 +120,9 @@ pub fn refuse_idle(args: &BackendOptions) -> Result<(), Error> {
     match args {
         BackendOptions { engine, device: Some(_), .. } if *engine != Some(Engine::Device) => {
             refuse(format_args!("{DEVICE}: it selects a GPU; add {BACKEND}=cuda"))
+        }
+        BackendOptions { engine, graphs: Some(_), .. } if *engine != Some(Engine::Device) => {
+            refuse("--cuda-graphs: a GPU launches them; add --backend=cuda")
         }
         BackendOptions { engine, schedule_seed: Some(_), .. } if !engine.is_some_and(Engine::emulates) => {
             refuse(format_args!(
@@ -213,6 +218,9 @@ pub fn tell_of_counts(
                 ("copies-from-device", traffic.copied_from),
                 ("bytes-to-device", traffic.bytes_to),
                 ("bytes-from-device", traffic.bytes_from),
+                ("graphs-captured", traffic.graphs),
+                ("graph-launches", traffic.graph_launches),
+                ("launches-by-graphs", traffic.launched_by_graphs),
             ]
         });
         counted.extend(traffic.into_iter().map(|(name, n)| (name.to_owned(), n)));

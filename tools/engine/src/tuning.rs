@@ -220,6 +220,7 @@ impl<'a> Bench<'a> {
             plans: Some(Arc::new(plans)),
             device: None,
             schedule_seed: None,
+            graphs: None,
         };
         let Some(backend) = processor::backend(&options, workspace) else {
             return Err(Error::new(Kind::Refused, "there is no backend `cpu`".to_owned()));

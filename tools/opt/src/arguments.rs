@@ -14,7 +14,7 @@ use crate::several::ShardArg;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use jitopt_core::interpreter::Release;
-use jitopt_core::runtime::Engine;
+use jitopt_core::runtime::{Engine, GraphPolicy};
 use jitopt_engine::{CalleeOf, ContentOf, Expected, FileOf, Filling, SizesOf};
 use std::path::PathBuf;
 
@@ -548,6 +548,11 @@ pub(crate) struct BackendArgs {
     /// cuda-ptx [default: that of their numbers]
     #[arg(long, value_name = "N")]
     pub(crate) schedule_seed: Option<u32>,
+    /// Launches of --backend=cuda that are captured as CUDA graphs: those that repeat, all between
+    /// two copies, or none [default: auto]
+    #[arg(long, value_name = "WHICH", require_equals = true)]
+    #[arg(value_parser = PossibleValuesParser::new(GraphPolicy::NAMES))]
+    pub(crate) cuda_graphs: Option<String>,
     /// Threads per kernel [default: the number of processors]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) threads: Option<u32>,

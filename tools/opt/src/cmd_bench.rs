@@ -9,6 +9,7 @@ use clap::builder::PossibleValuesParser;
 use jitopt_core::codegen::devices::Device;
 use jitopt_core::interpreter::Release;
 use jitopt_core::pass::Pipeline;
+use jitopt_core::runtime::GraphPolicy;
 use jitopt_engine::{
     Bench, CalleeOf, ContentOf, Error, Filling, Measured, Predicted, PredictionSubject, SizesOf, judging, panics,
     processor, profiles,
@@ -68,6 +69,11 @@ pub(crate) struct BenchArgs {
     /// GPU of --backend=cuda [default: 0]
     #[arg(long, value_name = "N")]
     pub(crate) device: Option<u32>,
+    /// Launches of --backend=cuda that are captured as CUDA graphs: those that repeat, all between
+    /// two copies, or none [default: auto]
+    #[arg(long, value_name = "WHICH", require_equals = true)]
+    #[arg(value_parser = PossibleValuesParser::new(GraphPolicy::NAMES))]
+    pub(crate) cuda_graphs: Option<String>,
     /// Input tensors: a safetensors, .npz or .npy file
     #[arg(long, value_name = "FILE")]
     pub(crate) inputs: Option<PathBuf>,

@@ -4,7 +4,7 @@ use crate::arguments::{BackendArgs, GateArgs, JudgeArgs, RunArgs};
 use crate::cmd_bench::BenchArgs;
 use jitopt_core::interpreter::Release;
 use jitopt_core::interpreter::generator::Style;
-use jitopt_core::runtime::Engine;
+use jitopt_core::runtime::{Engine, GraphPolicy};
 use jitopt_engine::{BackendOptions, Checks, GateOptions, JudgeOptions, RunOptions, Semantics, Values};
 use std::fmt;
 use std::str::FromStr;
@@ -108,6 +108,7 @@ impl BackendArgs {
             plans: None,
             device: self.device,
             schedule_seed: self.schedule_seed,
+            graphs: self.cuda_graphs.as_deref().and_then(GraphPolicy::named),
         }
     }
 }
@@ -153,6 +154,7 @@ impl BenchArgs {
             plans: None,
             device: self.device,
             schedule_seed: None,
+            graphs: self.cuda_graphs.as_deref().and_then(GraphPolicy::named),
         }
     }
 

@@ -99,6 +99,9 @@ pub(crate) fn of_backend(args: &BackendArgs) -> String {
         flags.each("threads", args.threads.as_slice());
         flags.each("device", args.device.as_slice());
         flags.each("schedule-seed", args.schedule_seed.as_slice());
+        if let Some(which) = &args.cuda_graphs {
+            flags.0 += &format!(" --cuda-graphs={which}");
+        }
     }
     flags.0
 }

@@ -48,6 +48,37 @@ with prim::FusionGroup_0 = graph(%x : Float(*, *)):
   return (%m)
 ";
 
+/// A recurrent layer: two products, and a group of both with sums over rows and over columns, which
+/// clears memory and has a second launch: five pieces of work in each of two hundred iterations.
+const STEPS: &str = "graph(%x : Float(*, *), %h : Float(*, *), %w : Float(*, *), %u : Float(*, *)):
+  %n : int = prim::Constant[value=200]()
+  %yes : bool = prim::Constant[value=1]()
+  %r : Tensor, %t : Tensor = prim::Loop(%n, %yes, %h, %h)
+    block0(%i : int, %c : Tensor, %d : Tensor):
+      %a : Tensor = library::Product_0(%x, %w)
+      %b : Tensor = library::Product_1(%c, %u)
+      %e : Tensor, %f : Tensor, %g : Tensor = prim::FusionGroup_2(%a, %b)
+      -> (%yes, %e, %f)
+  return (%r, %t)
+with library::Product_0 = graph(%x : Float(*, *), %w : Float(*, *)):
+  %m : Tensor = aten::mm(%x, %w)
+  return (%m)
+with library::Product_1 = graph(%x : Float(*, *), %w : Float(*, *)):
+  %m : Tensor = aten::mm(%x, %w)
+  return (%m)
+with prim::FusionGroup_2 = graph(%a : Float(*, *), %b : Float(*, *)):
+  %one : int = prim::Constant[value=1]()
+  %none : None = prim::Constant()
+  %no : bool = prim::Constant[value=0]()
+  %outer : int[] = prim::Constant[value=[0]]()
+  %inner : int[] = prim::Constant[value=[1]]()
+  %s : Tensor = aten::add(%a, %b, %one)
+  %t : Tensor = aten::tanh(%s)
+  %m : Tensor = aten::sum(%t, %outer, %no, %none)
+  %k : Tensor = aten::sum(%t, %inner, %no, %none)
+  return (%t, %m, %k)
+";
+
 /// A group with a result that has no elements where another has some.
 const HALVES: &str = "graph(%x : Half(*, *)):
   %t : Tensor, %s : Tensor = prim::FusionGroup_0(%x)
@@ -117,6 +148,7 @@ fn folder() -> &'static Path {
         std::fs::write(folder.join("halves.ir"), HALVES).expect("it is written");
         std::fs::write(folder.join("cc.sh"), KEEPING).expect("it is written");
         std::fs::write(folder.join("loop.ir"), LOOP).expect("it is written");
+        std::fs::write(folder.join("steps.ir"), STEPS).expect("it is written");
         std::fs::write(folder.join("in_place.ir"), IN_PLACE).expect("it is written");
         for dtype in ["Float", "Half", "BFloat16"] {
             let text = PRODUCTS.replace("Float", dtype);
@@ -361,7 +393,7 @@ fn what_is_missing_is_told() {
 
 #[test]
 fn a_thousand_launches_leave_nothing() {
-    let run = "run loop.ir --seed 3 --shape %x=3,40 --backend=cuda --no-cache";
+    let run = "run loop.ir --seed 3 --shape %x=3,40 --backend=cuda --cuda-graphs=never --no-cache";
     let ran = jitopt(run, &[]);
     assert_eq!((ran.code, ran.left()), (0, vec![]), "{}", ran.err);
     assert_eq!(ran.count("called cuLaunchKernel"), 1000);
@@ -374,6 +406,93 @@ fn a_thousand_launches_leave_nothing() {
         assert_eq!(ran.left(), [], "{fault:?}: {}", ran.err);
         assert_eq!(ran.code, i32::from(fault.0 == "FAKE_CUDA_FAULT"), "{fault:?}: {}", ran.err);
     }
+}
+
+/// A counter that `--stats` prints.
+fn counted(ran: &Ran, what: &str) -> u64 {
+    let line = ran.err.lines().find(|line| line.split_whitespace().nth(1) == Some(what));
+    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).expect(&ran.err)
+}
+
+const REPEATED: &str = "run loop.ir --seed 3 --shape %x=3,40 --backend=cuda --no-cache --stats";
+const RECURRENT: &str = "run steps.ir --seed 3 --shape %x=3,5 --shape %w=5,7 --shape %h=3,7 --shape %u=7,7 \
+    --backend=cuda --no-cache --stats";
+
+/// Results that do not depend on how launches are queued.
+fn results_by_the_interpreter(run: &str) -> String {
+    let plain = run.replace(" --backend=cuda --no-cache --stats", "");
+    let name = format!("{}.safetensors", plain.split_whitespace().nth(1).expect("a file"));
+    let ran = jitopt(&format!("{plain} --outputs {name}"), &[]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    format!("{run} --rtol 1e-5 --atol 1e-6 --expect {name}")
+}
+
+#[test]
+fn launches_that_repeat_are_one_graph() {
+    // The first 120 launches of 1000 read the input, the second and third are queued one by one,
+    // the fourth is captured; four more follow, and 40 launches.
+    let run = results_by_the_interpreter(REPEATED);
+    for seed in ["0", "1", "2"] {
+        let ran = jitopt(&run, &[("FAKE_CUDA_SEED", seed)]);
+        assert_eq!((ran.code, ran.left()), (0, vec![]), "{}", ran.err);
+        let all = ["kernels-launched", "graphs-captured", "graph-launches", "launches-by-graphs"];
+        assert_eq!(all.map(|what| counted(&ran, what)), [1000, 1, 5, 600], "{}", ran.err);
+        assert_eq!(ran.count("called cuGraphLaunch"), 5);
+        assert_eq!(ran.count("called cuLaunchKernel"), 1000 - 600 + 120);
+    }
+    // Products and memory that is cleared are parts of graphs, too: 8 sequences of 24 iterations.
+    let run = results_by_the_interpreter(RECURRENT);
+    for (policy, captured, launched) in [("auto", 1, 5), ("always", 3, 9), ("never", 0, 0)] {
+        let ran = jitopt(&format!("{run} --cuda-graphs={policy}"), &[]);
+        assert_eq!((ran.code, ran.left()), (0, vec![]), "{policy}: {}", ran.err);
+        let all = ["library-products", "graphs-captured", "graph-launches"];
+        assert_eq!(all.map(|what| counted(&ran, what)), [400, captured, launched], "{policy}: {}", ran.err);
+        assert!(ran.count("called cuMemsetD8Async") > 0, "{:?}", ran.report);
+    }
+    // A sequence that ends where memory is copied repeats from run to run.
+    let measured = jitopt(&format!("{} --cuda-graphs=auto", bench("graph.ir", 5)), &[]);
+    assert_eq!((measured.code, measured.left()), (0, vec![]), "{}", measured.err);
+    assert!(measured.count("called cuGraphLaunch") >= 4, "{:?}", measured.report);
+    let wrong = jitopt("run loop.ir --cuda-graphs=never", &[]);
+    assert!(wrong.code != 0 && wrong.err.contains("--cuda-graphs: a GPU launches them"), "{}", wrong.err);
+}
+
+#[test]
+fn graphs_may_fail() {
+    let calls = [
+        ("cuStreamBeginCapture_v2", 2),
+        ("cuStreamEndCapture", 2),
+        ("cuGraphInstantiateWithFlags", 2),
+        ("cuGraphLaunch", 5),
+        ("cuGraphDestroy", 1),
+        ("cuGraphExecDestroy", 1),
+    ];
+    let run = results_by_the_interpreter(REPEATED);
+    for (name, most) in calls {
+        for n in 1..=most {
+            let ran = jitopt(&run, &[("FAKE_CUDA_FAIL", &format!("{name}:{n}:1"))]);
+            assert_eq!((ran.code, ran.left()), (0, vec![]), "{name}:{n}: {}", ran.err);
+            let is_told = ran.err.contains("launches that repeat are not one graph: GPU 0 fails as ");
+            // One that was captured is captured once; what is given back at the end is not told.
+            assert_eq!(
+                is_told,
+                ran.count(&format!("called {name}")) >= n && !name.ends_with("Destroy"),
+                "{name}:{n}: {}",
+                ran.err
+            );
+        }
+    }
+    // The launch that fails is the first that is captured, and one that was held back at the end.
+    for (n, code) in [(361, 0), (481, 1)] {
+        let ran = jitopt(&run, &[("FAKE_CUDA_FAIL", &format!("cuLaunchKernel:{n}:1"))]);
+        assert_eq!((ran.code, ran.left()), (code, vec![]), "{n}: {}", ran.err);
+    }
+    // A kernel that faults in a graph is noticed later.
+    let ran = jitopt(&run, &[("FAKE_CUDA_FAULT", "700")]);
+    assert_eq!((ran.code, ran.left()), (1, vec![]), "{}", ran.err);
+    assert!(ran.err.contains("illegal address"), "{}", ran.err);
+    // Each call of a run whose products are captured.
+    each_call_of_a_run_may_fail(&format!("{RECURRENT} --cuda-graphs=always"), 80);
 }
 
 /// The kernel whose PTX is recorded, and a plan that has no other functions.

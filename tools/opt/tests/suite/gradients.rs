@@ -77,6 +77,7 @@ impl Case<'_> {
             plans: None,
             device: None,
             schedule_seed: None,
+            graphs: None,
         };
         let semantics = Semantics { f64, torch, backend, ..Semantics::default() };
         let options = RunOptions { semantics, ..RunOptions::default() };
