@@ -112,7 +112,7 @@ fn all(graph: &mut Graph, cx: &mut PassContext<'_>) {
 
 /// Reports why a sum at the end of a formula stays.
 fn report_formulas(graph: &Graph, cx: &mut PassContext<'_>, node: Node) {
-    if !cx.wants_remarks() || graph.kind(node) != prim::GRAD_OF {
+    if !cx.collects_remarks() || graph.kind(node) != prim::GRAD_OF {
         return;
     }
     let ends = graph.node_blocks(node).flat_map(|block| graph.results(block)).filter_map(|value| graph.definer(value));
@@ -166,7 +166,7 @@ impl Mover {
             match is_sum(graph, node) {
                 true => self.sum(graph, cx, node),
                 false if passed.contains(&node) => self.pass(graph, cx, node),
-                false => self.tell(graph, cx, node),
+                false => self.report_obstacle(graph, cx, node),
             }
         }
         self.joins(graph, cx, block);
@@ -194,9 +194,9 @@ impl Mover {
     }
 
     /// Reports why a node keeps a sum before it.
-    fn tell(&self, graph: &Graph, cx: &mut PassContext<'_>, node: Node) {
+    fn report_obstacle(&self, graph: &Graph, cx: &mut PassContext<'_>, node: Node) {
         let joins = [prim::TUPLE_CONSTRUCT, prim::LIST_CONSTRUCT, prim::FUSED_CONCAT].contains(&graph.kind(node));
-        if cx.wants_remarks() && graph.num_outputs(node) > 0 && !joins {
+        if cx.collects_remarks() && graph.num_outputs(node) > 0 && !joins {
             match self.carrier(graph).passable(node, &self.sums) {
                 Err(why) => cx.missed(graph, "sums-moved", node, || why.to_owned()),
                 _ if graph.inputs(node).any(|operand| self.staying.contains(&operand)) => {

@@ -14,8 +14,8 @@
 //!
 //! A block either goes on to its end, or exits, or may do both; in the last case a bool says
 //! whether it did, and the nodes after it run in an If of this bool. Nodes after a certain exit, or
-//! after an exception, are erased. Where an If sets the bool to one constant in each branch, the next If
-//! on it is merged with it. Continuations are removed first, then returns.
+//! after an exception, are erased. Where an If sets the bool to one constant in each branch, the
+//! next If on it is merged with it. Continuations are removed first, then returns.
 //!
 //! Linear in nodes, but for merged Ifs, whose branches are copied once for each level of nesting.
 

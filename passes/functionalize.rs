@@ -460,7 +460,7 @@ impl Current<'_> {
     /// Creates the next version.
     fn write(&mut self, graph: &mut Graph, node: Node, name: Value, write: Write) {
         // The scattered value stands after the write.
-        let behind = graph.next(node).unwrap_or_else(|| {
+        let anchor = graph.next(node).unwrap_or_else(|| {
             let block = graph.block_of(node).expect("a write stands in a block");
             graph.return_node(block)
         });
@@ -477,7 +477,7 @@ impl Current<'_> {
                     true => {
                         let ty = graph.ty(made);
                         graph.set_type(made, Type::tensor());
-                        insert(graph, behind, Symbol::new("aten::type_as"), &[made, target], ty)
+                        insert(graph, anchor, Symbol::new("aten::type_as"), &[made, target], ty)
                     }
                     false => made,
                 }
@@ -490,7 +490,7 @@ impl Current<'_> {
                 Name::Written(other) => other,
                 Name::View(view, other) => {
                     let whole = self.value(graph, other, node);
-                    made = put_back(graph, behind, view, whole, made);
+                    made = put_back(graph, anchor, view, whole, made);
                     other
                 }
             };

@@ -411,7 +411,7 @@ impl Fuser {
     /// Remarks why each remaining pair was not fused. At the end of all rounds, the reason that
     /// holds for a pair now is the one that held.
     fn report_not_fused(&mut self, graph: &Graph, cx: &mut PassContext<'_>, block: Block) {
-        if !cx.wants_remarks() && !not_fused::is_observed() {
+        if !cx.collects_remarks() && !not_fused::is_observed() {
             return;
         }
         let consumers: Vec<Node> = graph.nodes(block).collect();

@@ -348,9 +348,9 @@ fn count_by(graph: &mut Graph, node: Node, rest: Node, factor: usize) {
 fn start_rest_at(graph: &mut Graph, node: Node, trips: usize) {
     let LoopIterations { start, stride, continues } = graph.loop_iterations(node);
     let (root, start) = (graph.draw_root(node), start + stride * trips as u64);
-    let mut behind = std::iter::successors(graph.next(node), |&other| graph.next(other));
+    let mut following = std::iter::successors(graph.next(node), |&other| graph.next(other));
     let is_next = |&other: &Node| graph.kind(other) == prim::LOOP && graph.draw_root(other) == root;
-    if let Some(rest) = behind.find(is_next).filter(|&rest| graph.loop_iterations(rest).continues) {
+    if let Some(rest) = following.find(is_next).filter(|&rest| graph.loop_iterations(rest).continues) {
         let iterations = graph.loop_iterations(rest);
         graph.set_loop_iterations(rest, LoopIterations { start: iterations.start + start, continues, ..iterations });
     }

@@ -296,7 +296,7 @@ enum Sharing {
     /// As PyTorch 2.x: a value that took part once is skipped afterwards.
     Once(FxHashSet<Value>),
     /// As PyTorch 1.3, which checked nothing; this pass checks for writers.
-    Unasked,
+    Untracked,
 }
 
 impl Walk {
@@ -313,7 +313,7 @@ impl Walk {
         let sharing = match (trusting, graph.era) {
             (false, _) => Sharing::Exact(StandIns::default()),
             (true, Era::V2) => Sharing::Once(FxHashSet::default()),
-            (true, Era::V1_3) => Sharing::Unasked,
+            (true, Era::V1_3) => Sharing::Untracked,
         };
         let (queued, stands_for) = (queue.iter().copied().collect(), FxHashMap::default());
         let strides_matter = !trusting && facts::reads_strides(graph);
@@ -369,7 +369,7 @@ impl Walk {
             Sharing::Once(stale) => {
                 !stale.contains(&old) && !stale.contains(&new) && self.db.safe_to_change_aliasing(before, after)
             }
-            Sharing::Unasked => !self.db.has_writers(before) && !self.db.has_writers(after),
+            Sharing::Untracked => !self.db.has_writers(before) && !self.db.has_writers(after),
         }
     }
 
@@ -379,7 +379,7 @@ impl Walk {
         match &mut self.sharing {
             Sharing::Exact(stand_ins) => stand_ins.note(&self.db, before, after),
             Sharing::Once(stale) => stale.extend([old, new]),
-            Sharing::Unasked => {}
+            Sharing::Untracked => {}
         }
     }
 

@@ -287,17 +287,17 @@ impl<'g> Network<'g> {
     fn cut(&self) -> (FxHashSet<Value>, FxHashSet<Value>) {
         let (_, flows) = dinics(&self.flow, self.source, self.sink);
         // A value from which the sink can still be reached is after the cut that is closest to it.
-        let (mut behind, mut open) = (FxHashSet::from_iter([self.sink]), vec![self.sink]);
+        let (mut reaching, mut open) = (FxHashSet::from_iter([self.sink]), vec![self.sink]);
         while let Some(node) = open.pop() {
             let before = self.flow.edges_directed(node, Direction::Incoming);
             let before = before.filter(|edge| flows[edge.id().index()] < *edge.weight()).map(|edge| edge.source());
             let back = self.flow.edges_directed(node, Direction::Outgoing);
             let back = back.filter(|edge| flows[edge.id().index()] > 0).map(|edge| edge.target());
-            open.extend(before.chain(back).filter(|&other| behind.insert(other)).collect::<Vec<_>>());
+            open.extend(before.chain(back).filter(|&other| reaching.insert(other)).collect::<Vec<_>>());
         }
-        let computed = |(_, ends): &(&Value, &(NodeIndex, NodeIndex))| behind.contains(&ends.0);
+        let computed = |(_, ends): &(&Value, &(NodeIndex, NodeIndex))| reaching.contains(&ends.0);
         let kept =
-            |(_, ends): &(&Value, &(NodeIndex, NodeIndex))| !behind.contains(&ends.0) && behind.contains(&ends.1);
+            |(_, ends): &(&Value, &(NodeIndex, NodeIndex))| !reaching.contains(&ends.0) && reaching.contains(&ends.1);
         let values = |all: Vec<(&Value, &(NodeIndex, NodeIndex))>| all.into_iter().map(|pair| *pair.0).collect();
         (values(self.ends.iter().filter(kept).collect()), values(self.ends.iter().filter(computed).collect()))
     }

@@ -58,14 +58,14 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     flow.run();
     let found = flow.finish();
     for (node, types) in found {
-        tell(graph, cx, node, types);
+        set_types(graph, cx, node, types);
     }
     graph_dump!("After shape analysis", graph);
     Ok(())
 }
 
 /// Gives the outputs of a node their types.
-fn tell(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node, types: Vec<Refined>) {
+fn set_types(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node, types: Vec<Refined>) {
     cx.rewrite(graph, "types-refined", node, |graph| {
         for (value, ty, basis) in types {
             graph_update!("%{} : {ty}, {basis}", graph.name(value));

@@ -16,8 +16,8 @@
 //! - [`c`] prints nests as C, each statement with its IR line as a comment, and [`c_units`] units
 //!   of them; [`c_spelling`] spells types and conversions, [`prelude`] is the vector mathematics
 //!   that kernels call
-//! - [`cuda`] prints nests of blocks of threads as CUDA C; `c_expressions` and
-//!   `source_lines` are what both printers share; [`column_totals`] has the second launch
+//! - [`cuda`] prints nests of blocks of threads as CUDA C; `c_expressions`
+//!   and `source_lines` are what both printers share; [`column_totals`] has the second launch
 //!   of column reductions
 //! - [`target`] is the table of what kernels can be made for: `cpu` and `cuda`
 //! - [`cost_model`] predicts how long a kernel takes on a machine of the table in [`devices`], and
@@ -52,5 +52,6 @@ pub mod prelude;
 pub mod search;
 mod source_lines;
 pub mod target;
+mod text_lines;
 pub mod whole_graph;
 pub mod window;

@@ -99,6 +99,7 @@ pub use cuda_device::Traffic;
 pub use cuda_graphs::GraphPolicy;
 pub use engine::Engine;
 pub use prepared_launch::Prepared;
+pub use ptx::access_counts::FunctionCounts;
 pub use ptx_compiler::PtxCompiler;
 
 /// The PTX of a text for GPUs, by NVRTC or clang, the one that is named or that is found.
@@ -108,6 +109,14 @@ pub use ptx_compiler::PtxCompiler;
 pub fn ptx_of_text(text: &str, nvrtc: Option<&str>, clang: Option<&str>) -> Result<String, String> {
     let cache = disk_cache::DiskCache::new(None);
     PtxCompiler::find(nvrtc, clang, &cache)?.compile(text, &cache, None)
+}
+
+/// The counts of instructions and accesses in the PTX of a text for GPUs, see [`ptx_of_text`].
+///
+/// # Errors
+/// No compiler is found, what it says, or PTX that is not understood.
+pub fn counts_of_text(text: &str, nvrtc: Option<&str>, clang: Option<&str>) -> Result<Vec<FunctionCounts>, String> {
+    ptx::access_counts::counts(&ptx_of_text(text, nvrtc, clang)?)
 }
 
 /// The facts about kernels in the machine code of a text for GPUs.

@@ -70,7 +70,7 @@ type Read = Vec<(Thing, Value)>;
 
 impl<'a> Writer<'a> {
     /// A writer that inserts after a node of the forward graph.
-    pub(super) fn behind(graph: &'a mut Graph, node: Node) -> Writer<'a> {
+    pub(super) fn after(graph: &'a mut Graph, node: Node) -> Writer<'a> {
         let block = graph.block_of(node).expect("the node stands in a block");
         let next = graph.next(node).unwrap_or(graph.return_node(block));
         let (place, constants) = (Place::Before(next), Constants::Behind(node));

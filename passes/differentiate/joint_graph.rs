@@ -78,13 +78,13 @@ pub(super) fn join(graph: &mut Graph, group: Node, roles: &Roles) {
 /// Whether operators may have tensors of several element types: formulas leave gradients in the
 /// type of the result.
 fn may_promote(section: &Graph) -> bool {
-    let is_asked_for = |value: &Value| requires_gradient(section.ty(*value));
+    let takes_gradient = |value: &Value| requires_gradient(section.ty(*value));
     let params: Vec<Value> = section.params(section.root()).filter(|param| section.ty(*param).is_tensor()).collect();
     let dtype = |value: Value| section.ty(value).as_tensor().and_then(|ty| ty.dtype);
     let outputs = section.nodes(section.root()).flat_map(|node| section.outputs(node));
-    let known: Vec<DType> = params.iter().copied().chain(outputs).filter(is_asked_for).filter_map(dtype).collect();
-    let all_told = params.len() < 2 || params.iter().all(|&param| dtype(param).is_some());
-    !all_told || known.iter().any(|dtype| *dtype != known[0])
+    let known: Vec<DType> = params.iter().copied().chain(outputs).filter(takes_gradient).filter_map(dtype).collect();
+    let all_known = params.len() < 2 || params.iter().all(|&param| dtype(param).is_some());
+    !all_known || known.iter().any(|dtype| *dtype != known[0])
 }
 
 /// Casts the gradient to the element type of the value it belongs to. A gradient that is itself a

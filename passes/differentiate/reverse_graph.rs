@@ -338,7 +338,7 @@ impl Reverse {
     ) -> Result<Vec<(&'static str, Value)>, Unfit> {
         let lines = formula.lines.iter().filter(|line| matches!(line.role, Role::Keep | Role::Replace));
         let operands = forward.num_inputs(node);
-        let mut writer = Writer::behind(forward, node);
+        let mut writer = Writer::after(forward, node);
         writer.bind_defaults(schema, operands);
         for (name, value) in &kept {
             writer.bind(name, Thing::Here(*value));

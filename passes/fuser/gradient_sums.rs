@@ -19,7 +19,7 @@ use jitopt_core::analysis::AliasDb;
 use jitopt_core::graph_update;
 use jitopt_core::ir::{Attribute, Block, Graph, Node, Value};
 use jitopt_core::pass::PassContext;
-use jitopt_core::symbol::{Symbol, attr, prim};
+use jitopt_core::symbol::{Symbol, aten, attr, prim};
 use jitopt_core::types::{DType, Dim, Strides, TensorType, Type, TypeKind};
 
 /// A sum whose reduced dimensions are known.
@@ -57,7 +57,7 @@ fn but_for_ones(graph: &Graph, mut value: Value) -> Value {
 
 /// The operand and the dimensions of a gradient sum.
 fn known(graph: &Graph, node: Node) -> Option<Known> {
-    let is_sum = graph.kind(node).as_str() == "aten::_grad_sum_to_size" && graph.num_inputs(node) == 2;
+    let is_sum = graph.kind(node) == aten::GRAD_SUM_TO_SIZE && graph.num_inputs(node) == 2;
     let operand = is_sum.then(|| but_for_ones(graph, graph.input(node, 0)))?;
     let (ty, size) = (tensor(graph, operand)?, graph.constant_ints(graph.input(node, 1))?);
     let whole = ty.sizes.as_ref()?;
@@ -118,7 +118,7 @@ impl Fuser {
     /// `sum(cat(a, b)) = cat(sum(a), sum(b))`, where the concatenated dimension is not reduced.
     fn sum_parts(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, sum: &Known) -> Option<()> {
         let joined = sum.operand;
-        let cat = graph.definer(joined).filter(|&cat| graph.kind(cat).as_str() == "aten::cat")?;
+        let cat = graph.definer(joined).filter(|&cat| graph.kind(cat) == aten::CAT)?;
         let list = graph.definer(graph.input(cat, 0)).filter(|&list| graph.kind(list) == prim::LIST_CONSTRUCT)?;
         let rank = tensor(graph, joined)?.rank()? as i64;
         let dim = graph.constant_int(graph.input(cat, 1)).map(|dim| if dim < 0 { dim + rank } else { dim })?;

@@ -56,7 +56,7 @@ struct Sweep {
     /// The node that the block began with.
     began_with: Option<Node>,
     /// The last node that is not a guard.
-    behind: Node,
+    previous: Node,
     /// Guards that this sweep has moved. One that moved forward is visited again, and would be
     /// exchanged with its neighbour endlessly.
     moved: FxHashSet<Node>,
@@ -74,7 +74,7 @@ impl Sweep {
             written,
             barrier: 0,
             began_with: graph.first(block),
-            behind: graph.param_node(block),
+            previous: graph.param_node(block),
             moved,
         }
     }
@@ -89,7 +89,7 @@ impl Sweep {
                 moved |= self.guard(graph, cx, db, node);
             } else {
                 let place = self.place;
-                self.behind = node;
+                self.previous = node;
                 self.written.extend(db.writes(node).map(|location| (location, place)));
                 if db.has_side_effects(node) && holds_anchor(graph, node) {
                     self.barrier = place;
@@ -103,7 +103,7 @@ impl Sweep {
         let value = graph.input(node, 0);
         let (anchor, since) = self.target(graph, value);
         let outside = self.again && is_guard(graph, anchor) && graph.prev(anchor).is_none();
-        let is_home = anchor == self.behind || outside && self.behind == graph.param_node(self.block);
+        let is_home = anchor == self.previous || outside && self.previous == graph.param_node(self.block);
         if anchor == node || self.again && is_home || self.moved.contains(&node) {
             return false;
         }
@@ -111,9 +111,9 @@ impl Sweep {
         if crossed || self.barrier > since {
             return false;
         }
-        let behind = if self.again { self.end_of_guards(graph, anchor) } else { anchor };
+        let previous = if self.again { self.end_of_guards(graph, anchor) } else { anchor };
         let moved = cx.rewrite(graph, "guards-moved", node, |graph| {
-            graph.move_after(node, behind);
+            graph.move_after(node, previous);
             self.ends.insert(anchor, node);
             self.places.insert(node, since);
             self.moved.insert(node);

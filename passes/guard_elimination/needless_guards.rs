@@ -27,20 +27,20 @@ pub(super) fn run(graph: &mut Graph, cx: &mut PassContext<'_>) {
     let mut guards = Vec::new();
     for block in graph.all_blocks() {
         // The last node that was neither a guard nor a constant.
-        let mut behind = graph.param_node(block);
+        let mut previous = graph.param_node(block);
         for node in graph.nodes(block) {
             if is_guard(graph, node) {
-                guards.push((node, behind));
+                guards.push((node, previous));
             } else if graph.kind(node) != prim::CONSTANT {
-                behind = node;
+                previous = node;
             }
         }
     }
     // Guards in blocks come after those before the block, and before those after it: the order of
     // all blocks may differ, but the facts that make a guard redundant never come from inside a
     // node that it follows.
-    for (guard, behind) in guards.into_iter().rev() {
-        if let Err(why) = eliminate(graph, cx, &reshapings, guard, behind) {
+    for (guard, previous) in guards.into_iter().rev() {
+        if let Err(why) = eliminate(graph, cx, &reshapings, guard, previous) {
             cx.missed(graph, "guards-eliminated", guard, || why);
         }
     }
@@ -51,10 +51,10 @@ fn eliminate(
     cx: &mut PassContext<'_>,
     reshapings: &Reshapings,
     guard: Node,
-    behind: Node,
+    previous: Node,
 ) -> Result<(), String> {
     let (value, output) = (graph.input(guard, 0), graph.output(guard, 0));
-    let maker = graph.definer(value).filter(|&maker| maker == behind || is_guard(graph, maker));
+    let maker = graph.definer(value).filter(|&maker| maker == previous || is_guard(graph, maker));
     let maker =
         maker.ok_or_else(|| "other nodes stand between it and the definition of the tested value".to_owned())?;
     if graph.kind(maker) == prim::PARAM {

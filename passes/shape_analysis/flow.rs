@@ -79,7 +79,7 @@ impl<'a> Flow<'a> {
             db,
             mode,
             resized,
-            no_gradients: wants_no_gradients(graph),
+            no_gradients: requires_no_gradients(graph),
             queue: graph.all_nodes().collect(),
             queued: graph.all_nodes().collect(),
             followed: FxHashMap::default(),
@@ -533,7 +533,7 @@ fn has_out(graph: &Graph, node: Node) -> bool {
 }
 
 /// Whether no input tensor takes part in differentiation, and none is created that does.
-fn wants_no_gradients(graph: &Graph) -> bool {
+fn requires_no_gradients(graph: &Graph) -> bool {
     let plain = |ty: Type| ty.as_tensor().map_or(!ty.is_mutable(), |tensor| tensor.requires_grad == Some(false));
     let harmless = |node: Node| {
         let kind = graph.kind(node);

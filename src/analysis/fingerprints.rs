@@ -247,7 +247,7 @@ impl<'a> Walk<'a> {
         attributes.sort_unstable();
         let types: Vec<Type> = match self.sight.types {
             true => graph.outputs(node).map(|value| graph.ty(value)).collect(),
-            false => graph.outputs(node).filter_map(|value| telling(graph, node, value)).collect(),
+            false => graph.outputs(node).filter_map(|value| informative_type(graph, node, value)).collect(),
         };
         hash(&(graph.kind(node), attributes, types, graph.num_outputs(node)))
     }
@@ -270,7 +270,7 @@ impl<'a> Walk<'a> {
 
 /// The type that determines the value: `1` may be an int, a float or a bool, and an empty list may
 /// hold anything.
-pub(crate) fn telling(graph: &Graph, node: Node, value: Value) -> Option<Type> {
+pub(crate) fn informative_type(graph: &Graph, node: Node, value: Value) -> Option<Type> {
     let kind = graph.kind(node);
     let ty = graph.ty(value);
     let empty = (kind == prim::LIST_CONSTRUCT || kind == prim::DICT_CONSTRUCT) && graph.num_inputs(node) == 0;

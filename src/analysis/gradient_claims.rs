@@ -37,12 +37,12 @@ fn forget_in(graph: &mut Graph, block: Block) -> bool {
     let nodes: Vec<Node> = graph.nodes(block).collect();
     let mut any = false;
     for node in nodes {
-        any |= if graph.num_blocks(node) > 0 { forget_behind_blocks(graph, node) } else { forget_behind(graph, node) };
+        any |= if graph.num_blocks(node) > 0 { forget_of_blocks(graph, node) } else { forget_of_outputs(graph, node) };
     }
     any
 }
 
-fn forget_behind(graph: &mut Graph, node: Node) -> bool {
+fn forget_of_outputs(graph: &mut Graph, node: Node) -> bool {
     if !graph.inputs(node).any(|value| requires_gradient(graph.ty(value))) {
         return false;
     }
@@ -52,7 +52,7 @@ fn forget_behind(graph: &mut Graph, node: Node) -> bool {
 
 /// For branches and loops: propagates from the results of their blocks, and through loop-carried
 /// values until nothing changes.
-fn forget_behind_blocks(graph: &mut Graph, node: Node) -> bool {
+fn forget_of_blocks(graph: &mut Graph, node: Node) -> bool {
     let blocks: Vec<Block> = graph.node_blocks(node).collect();
     let is_loop = graph.kind(node) == prim::LOOP;
     let mut any = false;

@@ -21,7 +21,8 @@ use super::c_spelling::{memory_type, value_type};
 use super::kernel::{Direction, Inner};
 use super::nest::{Axis, Buffer, Known, Nest, Place, Scope, Spread, Stmt, Term};
 use super::number_type::NumberType;
-use super::source_lines::{Lines, Printing};
+use super::source_lines::{Printing, head};
+use super::text_lines::Lines;
 use super::window::{Gives, Guard};
 
 /// Bytes of a line of the caches.
@@ -46,7 +47,7 @@ pub(super) struct Printer<'n> {
 impl Printer<'_> {
     /// The comment before a function, and its arguments by name.
     fn head(&mut self, name: &str) {
-        self.lines.head(self.nest);
+        head(&mut self.lines, self.nest);
         self.open(&format!("void {name}(const jo_args *args)\n{{"));
         let fields =
             "const i64 *const shape = args->shape, *const strides = args->strides, *const integers = args->integers;";

@@ -18,8 +18,9 @@
 
 use super::devices::Device;
 use super::kernel::{Direction, Inner, Kernel};
-use super::kernel_plan::{Plan, RowsBy};
-use super::nest::{Access, Axis, Bind, Compute, For, Nest, Place, Spread, Stmt, Term};
+use super::kernel_plan::{Grid, Plan, RowsBy, WIDEST, Wide, wide_functions};
+use super::nest::build::{build, build_wide};
+use super::nest::{Access, Axis, Bind, Compute, For, Nest, Place, Spread, Stmt, Term, Whole};
 use crate::tensor::DType;
 
 /// The sizes of a launch.
@@ -90,6 +91,9 @@ struct Around {
     is_vector: bool,
     /// Executions that share a variable which stays in a register.
     shared: f64,
+    /// Threads that take the elements of a row, and in how many loops of rounds they do.
+    of_row: f64,
+    loops: f64,
 }
 
 /// The least share of a warp that a loop over few elements occupies.
@@ -97,6 +101,8 @@ const WARP: f64 = 32.0;
 /// How much longer each operation takes in a loop with several expensive steps: their chains fill
 /// the window of the processor, see `kernel_plan.rs`. The lower of the two factors measured.
 const CROWDED: f64 = 1.2;
+/// Bytes that each unit requests before the first arrive, as measured; see `wide_plan.rs`.
+const ON_THEIR_WAY: f64 = 40.0 * 1024.0;
 /// Operations of an access besides itself, on devices: where it is in memory.
 const ADDRESS: f64 = 3.0;
 
@@ -112,6 +118,8 @@ impl Counts {
             width: extents.count / extents.pieces.max(1.0),
             is_vector: false,
             shared: 1.0,
+            of_row: 1.0,
+            loops: 1.0,
         };
         counter.stmts(&nest.body, around);
         counter.counts
@@ -158,7 +166,7 @@ impl Counter<'_> {
                 }
             }
             // A second look at elements, where floats were not exact enough, is rare.
-            Stmt::If { when, body } if has_loops(body) => self.term(when, around),
+            Stmt::If { when, body } if has_loops(body) && !has_lanes(body) => self.term(when, around),
             Stmt::If { when, body } => {
                 self.term(when, around);
                 self.stmts(body, around);
@@ -173,6 +181,7 @@ impl Counter<'_> {
                 }
             }
             Stmt::Barrier => self.counts.barriers += around.times / self.threads(),
+            Stmt::Fetch(_) | Stmt::Deliver(_) => self.operations(1.0 + ADDRESS, false, around),
             _ => {}
         }
     }
@@ -199,7 +208,22 @@ impl Counter<'_> {
             Axis::Tiles(n) => rows * self.split(inner, n, &mut inside.points),
             Axis::FirstRow(n) => self.split(inner, n, &mut inside.points),
             Axis::Points => around.points,
-            Axis::Rows if self.nest.threads.is_some() => self.rows_on_grid(all.bind),
+            Axis::Rows if self.nest.threads.is_some() => {
+                inside.of_row = if all.bind == Bind::Warp { WARP } else { self.threads() };
+                self.rows_on_grid(all.bind)
+            }
+            Axis::Groups(count) => self.rows_on_grid(all.bind) / count as f64,
+            Axis::Rounds { count, of: Whole::Group } => count as f64,
+            Axis::Rounds { .. } => self.rounds(around) / around.loops,
+            Axis::Batches(n) => {
+                inside.loops = n as f64;
+                inside.loops
+            }
+            Axis::Spans(n) => {
+                inside.loops = (self.rounds(around) / n as f64).ceil().max(1.0);
+                inside.loops
+            }
+            Axis::Lanes(n) => n as f64,
             Axis::Rows => rows,
             Axis::Columns(n) => rows * self.split(inner, n, &mut inside.points),
             Axis::Sides(n) => self.split(rows, n, &mut inside.lines),
@@ -245,9 +269,24 @@ impl Counter<'_> {
         };
         match bind {
             Bind::Block => rows * self.threads(),
+            Bind::Warp => rows * WARP,
             _ if self.open.threads => rows,
-            _ => (rows / self.threads()).ceil() * self.threads(),
+            _ => {
+                let threads = self.threads();
+                (rows / self.lanes() / threads).ceil() * threads
+            }
         }
+    }
+
+    /// Elements that a thread takes at once.
+    fn lanes(&self) -> f64 {
+        self.nest.lanes.max(1) as f64
+    }
+
+    /// Rounds in which the threads of a row take several elements each; the last warp has all.
+    fn rounds(&self, around: Around) -> f64 {
+        let of_warp = WARP * self.lanes();
+        (self.extents.count / of_warp).ceil() * of_warp / (around.of_row * self.lanes())
     }
 
     /// Iterations of each thread of a block over the elements of a row.
@@ -265,7 +304,9 @@ impl Counter<'_> {
         match place {
             Place::Access(at) => {
                 self.counts.accesses[at] += around.times;
-                let own = if self.nest.threads.is_some() { 1.0 + ADDRESS } else { 1.0 };
+                // A wide access is counted where it is, and here what its element takes.
+                let is_alone = self.nest.threads.is_some() && !self.nest.accesses[at].is_wide;
+                let own = if is_alone { 1.0 + ADDRESS } else { 1.0 };
                 self.operations(own, false, around);
             }
             Place::Buffer(_) => self.counts.buffered += around.times,
@@ -288,6 +329,11 @@ impl Counter<'_> {
 
 fn has_loops(stmts: &[Stmt]) -> bool {
     stmts.iter().any(|stmt| matches!(stmt, Stmt::For(_)) || stmt.inside().into_iter().any(has_loops))
+}
+
+/// Whether a body takes the elements that a thread takes at once.
+fn has_lanes(stmts: &[Stmt]) -> bool {
+    stmts.iter().any(|stmt| matches!(stmt, Stmt::For(all) if matches!(all.axis, Axis::Lanes(_))))
 }
 
 /// Into how many pieces something is split, and how long they are on average.
@@ -380,9 +426,38 @@ pub struct Model<'k> {
     pub extents: &'k Extents,
     /// The machine.
     pub device: &'k Device,
+    /// How the function takes contiguous elements, if it does.
+    pub wide: Option<Wide>,
 }
 
 impl Model<'_> {
+    /// The function of a plan that a launch takes, by its number among those for contiguous
+    /// elements, and its time; none where there are no loops. Operands begin at aligned addresses.
+    pub fn launched(&self, plan: &Plan, open: Open) -> Option<(Option<usize>, Estimate)> {
+        let Some(grid) = plan.grid.filter(|grid| grid.wide) else {
+            let nest = build(self.kernel, self.traversal, plan).ok()?;
+            return Some((None, self.estimate(&nest, plan, open)));
+        };
+        let functions = wide_functions(self.kernel, self.traversal, grid).into_iter();
+        let built = functions.filter_map(|wide| build_wide(self.kernel, self.traversal, plan, wide).ok().flatten());
+        let taken = built.enumerate().find(|(_, (wide, _))| self.fits(*wide));
+        let Some((number, (wide, nest))) = taken else {
+            return self.launched(&Plan { grid: Some(Grid { wide: false, ..grid }), ..plan.clone() }, open);
+        };
+        let plan = Plan { grid: Some(Grid { threads: wide.threads, ..grid }), ..plan.clone() };
+        let estimate = Model { wide: Some(wide), ..*self }.estimate(&nest, &plan, open);
+        Some((Some(number), estimate))
+    }
+
+    /// Whether rows of this length are taken so.
+    fn fits(&self, wide: Wide) -> bool {
+        let Extents { inner, count, pieces, .. } = *self.extents;
+        let has_points = self.traversal.direction == Direction::Points;
+        let last = if has_points { inner } else { count / pieces.max(1.0) };
+        let dims = if pieces > 1.0 { 2 } else { 1 };
+        last % wide.lanes as f64 == 0.0 && (has_points || wide.fits(count as i64, dims))
+    }
+
     /// Bytes of the distinct elements of an access.
     fn distinct(&self, access: usize) -> f64 {
         self.extents.elements[access] * self.kernel.dtype_of(access).size() as f64
@@ -404,7 +479,7 @@ impl Model<'_> {
             + counts.scalars / (device.scalars * rate)
             + counts.buffered * self.of_buffers(nest, open) / (device.lanes * rate);
         let (bytes, burst) = self.bytes(&nest.accesses, &counts, plan, open);
-        let memory = bytes * burst / self.band() / full.max(0.05);
+        let memory = bytes * burst / self.band() / full.max(0.05) / self.share_of_requests(plan);
         let loops = (counts.heads * device.head + counts.barriers * device.barrier) / self.at_once(plan, open);
         let is_ahead = counts.prefetches || device.has_blocks();
         Estimate {
@@ -514,8 +589,22 @@ impl Model<'_> {
         let Some(grid) = plan.grid.filter(|_| !open.threads) else { return 1.0 };
         let held = self.held(grid.threads as f64);
         let blocks = self.blocks(plan);
+        if self.wide.is_some() {
+            // Threads that have several elements need not be many; units with one block more wait.
+            let of_unit = blocks / self.device.units;
+            return if of_unit >= 1.0 { of_unit / of_unit.ceil() } else { of_unit };
+        }
         let waves = blocks / (held * self.device.units);
         if waves >= 1.0 { waves / waves.ceil() } else { waves.max(1.0 / (held * self.device.units)) }
+    }
+
+    /// The share of the rate of memory that units request, where threads take several elements at
+    /// once.
+    fn share_of_requests(&self, plan: &Plan) -> f64 {
+        let (Some(grid), Some(wide)) = (plan.grid, self.wide) else { return 1.0 };
+        let threads = grid.threads as f64;
+        let resident = self.held(threads).min((self.blocks(plan) / self.device.units).ceil()) * threads;
+        (resident * wide.ahead.max(wide.groups * WIDEST) as f64 / ON_THEIR_WAY).min(1.0)
     }
 
     /// Blocks of so many threads that a unit holds.
@@ -527,11 +616,13 @@ impl Model<'_> {
     fn blocks(&self, plan: &Plan) -> f64 {
         let Some(grid) = plan.grid else { return 1.0 };
         let Extents { rows, inner, .. } = *self.extents;
+        let wide = self.wide.unwrap_or(Wide::plain(grid.threads, 1));
+        let points = (grid.threads * wide.lanes * wide.groups) as f64;
         match (grid.rows, self.traversal.direction) {
-            (RowsBy::Thread, Direction::Points | Direction::Outer) => (rows * inner / grid.threads as f64).ceil(),
+            (RowsBy::Thread, Direction::Points | Direction::Outer) => (rows * inner / points).ceil(),
             (RowsBy::Thread, _) => (rows / grid.threads as f64).ceil(),
             (_, Direction::Outer) => rows * inner,
-            _ => rows,
+            _ => (rows / wide.rows as f64).ceil(),
         }
     }
 

@@ -28,7 +28,8 @@ use super::nest::{
 };
 use super::number_type::NumberType;
 use super::prelude;
-use super::source_lines::{Lines, Printing};
+use super::source_lines::{Printing, head};
+use super::text_lines::Lines;
 use std::collections::BTreeSet;
 
 /// What every unit begins with.
@@ -43,13 +44,12 @@ const PIECES: [(&[&str], &str); 3] = [
 
 /// A unit of several functions.
 pub(crate) fn unit(functions: &[String]) -> String {
+    let symbols = prelude::symbols(functions.iter().map(String::as_str));
     // On processors compilers must not know that it is 0; here a load of it would cost more.
-    let mut symbols = prelude::symbols(functions.iter().map(String::as_str));
-    let called = prelude::used_by(&symbols);
-    let called = called.replace("static __attribute__((used)) u32 jo_none;", "#define jo_none 0u");
-    symbols.extend(prelude::symbols([called.as_str()].into_iter()));
-    let pieces = PIECES.iter().filter(|(names, _)| names.iter().any(|name| symbols.contains(name)));
-    let pieces: String = pieces.map(|(_, text)| *text).collect();
+    let called = prelude::used_by(&symbols).replace("static __attribute__((used)) u32 jo_none;", "#define jo_none 0u");
+    let inner = prelude::symbols(std::iter::once(called.as_str()));
+    let has = |name: &&str| symbols.contains(name) || inner.contains(name);
+    let pieces: String = PIECES.iter().filter(|(names, _)| names.iter().any(has)).map(|(_, text)| *text).collect();
     let head = format!("{}{called}\n{pieces}", HEAD.trim_end());
     functions.iter().fold(head, |unit, function| unit + "\n" + function)
 }
@@ -57,7 +57,7 @@ pub(crate) fn unit(functions: &[String]) -> String {
 /// The function of a nest.
 pub(crate) fn function(name: &str, nest: &Nest) -> String {
     let mut printer = Printer { nest, lines: Lines::of_source() };
-    printer.lines.head(nest);
+    head(&mut printer.lines, nest);
     let blocks = if nest.blocks > 0 { format!(", {}", nest.blocks) } else { String::new() };
     printer.open(&format!("JO_KERNEL({name}, {}{blocks})\n{{", printer.threads()));
     printer.operands();

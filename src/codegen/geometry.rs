@@ -613,8 +613,8 @@ impl<'k> Shapes<'k> {
         Ok((shape, strides))
     }
 
-    /// The class of a reduced value in promotion was decided before its rank was known: a value that
-    /// then `has_dims` must have some, unless there is nothing to promote.
+    /// The class of a reduced value in promotion was decided before its rank was known: a value
+    /// that then `has_dims` must have some, unless there is nothing to promote.
     fn promoted_alike(&self, shape: &[i64], has_dims: bool) -> Result<(), String> {
         match shape.is_empty() && has_dims && !self.kernel.is_of_one_type() {
             true => Err("a reduction over all dimensions is promoted like a tensor without dimensions".to_owned()),

@@ -17,7 +17,8 @@
 //! ```
 //!
 //! To add a freedom: a field here, its default in `choose`, its text in `print` and `set`, its
-//! condition in [`check`], and a query in [`super::loop_structure`] that the builder of nests calls.
+//! condition in [`check`], and a query in [`super::loop_structure`] that the builder of nests
+//! calls.
 
 mod grid_choice;
 mod grid_plan;

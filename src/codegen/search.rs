@@ -28,7 +28,6 @@ mod plan_choices;
 
 use super::cost_model::{Estimate, Model, Open};
 use super::kernel_plan::Plan;
-use super::nest::build::build;
 use super::target::Target;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -215,8 +214,8 @@ pub fn space_of<'k>(model: Model<'k>, target: &'k Target, chosen: &Plan) -> Box<
     }
 }
 
-/// The estimate of a plan, with some of its sizes open; none where it has no loops.
+/// The estimate of a plan, with some of its sizes open; none where it has no loops. On a GPU it is
+/// that of the function which a launch takes.
 pub fn estimate(model: &Model<'_>, plan: &Plan, open: Open) -> Option<Estimate> {
-    let nest = build(model.kernel, model.traversal, plan).ok()?;
-    Some(model.estimate(&nest, plan, open))
+    model.launched(plan, open).map(|launched| launched.1)
 }

@@ -310,7 +310,7 @@ const OF_TENSORS: &[&str] = &[
 ];
 
 /// Whether a gradient is required, if given.
-fn wants_gradient(json: &Value, dtype: DType, path: &str) -> Result<Option<bool>> {
+fn parse_requires_grad(json: &Value, dtype: DType, path: &str) -> Result<Option<bool>> {
     match json.get("requires_grad") {
         None | Some(Value::Null) => Ok(None),
         Some(Value::Bool(false)) => Ok(Some(false)),
@@ -384,7 +384,7 @@ fn tensor_note(json: &Value, path: &str) -> Result<TensorNote> {
         .ok_or_else(|| FormatError(format!("{path}: `offset` is not a non-negative integer")))?;
     let values = json.get("values").map(|values| elements_of(values, dtype.memory(), path)).transpose()?;
     let quantizer = quantizer_of(json, dtype, shape.len(), path)?;
-    let requires_grad = wants_gradient(json, dtype, path)?;
+    let requires_grad = parse_requires_grad(json, dtype, path)?;
     let storage = text("storage")?.map(|storage| (storage, offset));
     Ok(TensorNote {
         key: text("key")?,

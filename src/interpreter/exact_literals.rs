@@ -332,10 +332,11 @@ pub fn may_be_rounded(text: &str) -> bool {
     let body = text.rsplit_once('[').map_or(text, |(body, _)| body);
     let is_single = body.trim().starts_with('{');
     body.split(|c: char| c.is_whitespace() || "{}".contains(c)).any(|word| {
-        let (digits, behind) = word.split_once('.').unwrap_or((word, ""));
-        let behind = behind.split('e').next().unwrap_or_default();
-        let count = if is_single { digits.trim_start_matches(['-', '0']).len() + behind.len() } else { behind.len() };
-        count >= if is_single { 6 } else { 4 } && !behind.ends_with('0')
+        let (digits, fraction) = word.split_once('.').unwrap_or((word, ""));
+        let fraction = fraction.split('e').next().unwrap_or_default();
+        let count =
+            if is_single { digits.trim_start_matches(['-', '0']).len() + fraction.len() } else { fraction.len() };
+        count >= if is_single { 6 } else { 4 } && !fraction.ends_with('0')
     })
 }
 

@@ -104,7 +104,7 @@ impl Generator {
                 break;
             }
         }
-        search.tell_apart();
+        search.distinguish();
         let inputs = search.start();
         env.reset();
         inputs.into_iter().map(Some).collect()
@@ -762,7 +762,7 @@ impl<'a> Search<'a> {
     }
 
     /// Makes sizes different if the graph still runs: square or equal sizes hide mistakes.
-    fn tell_apart(&mut self) {
+    fn distinguish(&mut self) {
         if !self.fits || self.is_long {
             return;
         }

@@ -1,7 +1,7 @@
 //! Values for another thread: memory is shared for reading, everything else is copied.
 //!
-//! Values that share memory, or are one list, do so on the other side, too. Later writes of one side
-//! are not visible to the other one: memory that another thread reads is copied before it is
+//! Values that share memory, or are one list, do so on the other side, too. Later writes of one
+//! side are not visible to the other one: memory that another thread reads is copied before it is
 //! written.
 
 use super::ivalue::{EnumMember, IValue, Key, Object};

@@ -144,7 +144,7 @@ impl Recording {
 
     /// Records the inputs of the graph.
     pub(super) fn begin(&mut self, inputs: &[IValue]) {
-        self.gradients |= inputs.iter().any(wants_gradients);
+        self.gradients |= inputs.iter().any(requires_gradients);
         self.counted = false;
     }
 
@@ -163,7 +163,7 @@ impl Recording {
         }
         match (self.places.get(&node), args.first()) {
             (Some(&i), Some(value)) => {
-                self.gradients |= wants_gradients(value);
+                self.gradients |= requires_gradients(value);
                 self.profile.places[i].see(value);
             }
             (None, None) => self.end(),
@@ -180,7 +180,7 @@ impl Recording {
     }
 }
 
-fn wants_gradients(value: &IValue) -> bool {
+fn requires_gradients(value: &IValue) -> bool {
     matches!(value, IValue::Tensor(tensor) if tensor.requires_grad())
 }
 

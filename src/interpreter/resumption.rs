@@ -82,7 +82,7 @@ impl Resumption {
             determined: Vec::new(),
             missing: Vec::new(),
         };
-        let passed: Vec<Node> = place.around.iter().flat_map(|around| in_front(template, around)).collect();
+        let passed: Vec<Node> = place.around.iter().flat_map(|around| preceding(template, around)).collect();
         place.constants = passed.iter().copied().filter(|&node| template.kind(node) == prim::CONSTANT).collect();
         place.follow(template, &passed);
         Ok(place)
@@ -128,7 +128,7 @@ impl Resumption {
             // The next iteration makes its own values and receives its params.
             let inner: FxHashSet<Node> = self.around[i..]
                 .iter()
-                .flat_map(|inner| in_front(template, inner).chain([template.param_node(inner.block)]))
+                .flat_map(|inner| preceding(template, inner).chain([template.param_node(inner.block)]))
                 .collect();
             let of_outside = |value: &Value| template.definer(*value).is_none_or(|node| !inner.contains(&node));
             let later = later
@@ -215,7 +215,7 @@ fn around(graph: &Graph, node: Node) -> Vec<Around> {
 
 /// The nodes of a block before the next one to run, without the taken bailout or the owner of the
 /// inner block.
-fn in_front<'a>(graph: &'a Graph, around: &Around) -> impl Iterator<Item = Node> + 'a {
+fn preceding<'a>(graph: &'a Graph, around: &Around) -> impl Iterator<Item = Node> + 'a {
     let last = match around.cursor {
         Some(cursor) => graph.prev(cursor),
         None => graph.last(around.block),

@@ -171,8 +171,8 @@ fn listed_type(graph: &Graph, guard: Node, index: usize) -> Option<Type> {
     if let Attribute::Type(ty) = types.get(index)? { Some(*ty) } else { None }
 }
 
-/// Shapes for operands of a node with which it may run. `is_free` tells which values may change;
-/// `message` is the exception of the node, if any.
+/// Shapes for operands of a node with which it may run. `is_free` selects the values that may
+/// change; `message` is the exception of the node, if any.
 pub(crate) fn proposals(
     graph: &Graph,
     node: Node,

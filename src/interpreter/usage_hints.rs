@@ -57,16 +57,16 @@ const MOST_FOLLOWED: usize = 64;
 
 /// The properties that uses imply, including uses of results that preserve the property.
 pub(crate) fn hint(graph: &Graph, value: Value) -> Hint {
-    let mut hint = uses_say(graph, value);
+    let mut hint = implied_by_uses(graph, value);
     let (mut work, mut followed) = (implied_by_results(graph, value), 0);
     while let Some((value, rank, dtype)) = work.pop() {
         followed += 1;
         if followed > MOST_FOLLOWED {
             break;
         }
-        let behind = uses_say(graph, value);
-        hint.rank = hint.rank.or(behind.rank.filter(|_| rank));
-        hint.dtype = hint.dtype.or(behind.dtype.filter(|_| dtype));
+        let later = implied_by_uses(graph, value);
+        hint.rank = hint.rank.or(later.rank.filter(|_| rank));
+        hint.dtype = hint.dtype.or(later.dtype.filter(|_| dtype));
         work.extend(implied_by_results(graph, value).into_iter().map(|(value, r, d)| (value, rank && r, dtype && d)));
         work.retain(|&(_, rank, dtype)| rank && hint.rank.is_none() || dtype && hint.dtype.is_none());
     }
@@ -95,7 +95,7 @@ fn implied_by_results(graph: &Graph, value: Value) -> Vec<(Value, bool, bool)> {
     results
 }
 
-fn uses_say(graph: &Graph, value: Value) -> Hint {
+fn implied_by_uses(graph: &Graph, value: Value) -> Hint {
     let mut hint = Hint::default();
     for u in graph.uses(value) {
         let (node, index) = (graph.user(u), graph.operand_index(u));

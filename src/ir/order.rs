@@ -101,7 +101,7 @@ impl Graph {
             if node == right {
                 return;
             }
-            node = self.nodes[node].next.expect("`right` stands behind `left`");
+            node = self.nodes[node].next.expect("`right` comes after `left`");
         }
     }
 }

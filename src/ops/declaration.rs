@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_star_behind_a_tensor_is_an_alias_set() {
+    fn a_star_after_a_tensor_is_an_alias_set() {
         for text in ["a::b(Tensor[](a!) x) -> Tensor(*)", "a::b(Tensor[](a!) x) -> (Tensor(*))"] {
             let schema = parse(text).expect(text);
             assert_eq!(schema.returns[0].ty, Type::tensor());

@@ -233,14 +233,14 @@ static ALL: LazyLock<Table> = LazyLock::new(|| {
     let mut table = Table::default();
     let mut rest = TABLE;
     while !rest.is_empty() {
-        let (head, behind) = rest.split_once('\n').unwrap_or((rest, ""));
+        let (head, tail) = rest.split_once('\n').unwrap_or((rest, ""));
         let indented = |line: &&str| line.starts_with(' ') || line.is_empty();
         let body: usize =
-            behind.split_inclusive('\n').take_while(|line| indented(&line.trim_end_matches('\n'))).map(str::len).sum();
+            tail.split_inclusive('\n').take_while(|line| indented(&line.trim_end_matches('\n'))).map(str::len).sum();
         if !head.starts_with('#') && !head.is_empty() {
-            table.function(head, Text { text: &behind[..body], body: OnceLock::new() });
+            table.function(head, Text { text: &tail[..body], body: OnceLock::new() });
         }
-        rest = &behind[body..];
+        rest = &tail[body..];
     }
     for row in rows() {
         for &(head, text) in row.gradient.known().unwrap_or_default() {

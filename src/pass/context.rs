@@ -22,7 +22,7 @@ pub struct Session {
     /// Counters: `pass.things-done` and how many.
     pub stats: FxHashMap<String, u64>,
     /// Whether remarks are enabled: creating them costs printing nodes.
-    pub wants_remarks: bool,
+    pub collects_remarks: bool,
     /// The recorded remarks.
     pub remarks: Vec<Remark>,
     /// Notes for the user, each once.
@@ -212,7 +212,7 @@ impl<'a> PassContext<'a> {
             self.show(graph);
             self.note(graph, rule, node);
         }
-        if self.session.wants_remarks {
+        if self.session.collects_remarks {
             self.remark(graph, RemarkKind::Passed, rule, node, String::new());
         }
     }
@@ -249,8 +249,8 @@ impl<'a> PassContext<'a> {
     }
 
     /// Whether missed remarks are observed: finding the reasons may be expensive.
-    pub fn wants_remarks(&self) -> bool {
-        self.session.wants_remarks
+    pub fn collects_remarks(&self) -> bool {
+        self.session.collects_remarks
     }
 
     /// Adds a note for the user, once.
@@ -262,7 +262,7 @@ impl<'a> PassContext<'a> {
 
     /// Records that a rewrite did not happen, with the reason.
     pub fn missed(&mut self, graph: &Graph, rule: &'static str, node: Node, why: impl FnOnce() -> String) {
-        if self.session.wants_remarks {
+        if self.session.collects_remarks {
             self.remark(graph, RemarkKind::Missed, rule, node, why());
         }
     }

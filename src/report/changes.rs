@@ -12,7 +12,7 @@
 //! it uses the partner of its old operand. Sections of partners are compared recursively.
 
 use super::pairing::Pairing;
-use crate::analysis::fingerprints::{Fingerprints, Sight, equivalent, telling};
+use crate::analysis::fingerprints::{Fingerprints, Sight, equivalent, informative_type};
 use crate::ir::{Block, Graph, Node, Value};
 use crate::text::{PrintOptions, Printer};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -286,7 +286,7 @@ impl Finder<'_> {
     /// Reports results whose types differ, where types count or identify a node.
     fn retyped(&mut self, node: Node, partner: Node, after: String) {
         let (a, b) = (self.before, self.after);
-        let counts = |x: Value| self.types || telling(a, node, x).is_some();
+        let counts = |x: Value| self.types || informative_type(a, node, x).is_some();
         let values: Vec<_> = a
             .outputs(node)
             .zip(b.outputs(partner))

@@ -33,13 +33,13 @@ pub fn type_origins(graph: &Graph) -> String {
             let _ = writeln!(text, "with {name}");
         }
         for param in graph.params(graph.root()) {
-            tell(&mut text, graph, param, None);
+            write_origins(&mut text, graph, param, None);
         }
         let nodes: Vec<Node> = graph.all_nodes().collect();
         for &node in &nodes {
-            graph.outputs(node).for_each(|output| tell(&mut text, graph, output, Some(node)));
+            graph.outputs(node).for_each(|output| write_origins(&mut text, graph, output, Some(node)));
             let inside = graph.node_blocks(node).flat_map(|block| graph.params(block));
-            inside.for_each(|param| tell(&mut text, graph, param, None));
+            inside.for_each(|param| write_origins(&mut text, graph, param, None));
         }
         let sections = nodes.iter().rev().filter_map(|&node| {
             let outputs: Vec<String> = graph.outputs(node).map(|output| format!("%{}", graph.name(output))).collect();
@@ -51,7 +51,7 @@ pub fn type_origins(graph: &Graph) -> String {
 }
 
 /// A value, with its facts grouped by origin.
-fn tell(text: &mut String, graph: &Graph, value: Value, maker: Option<Node>) {
+fn write_origins(text: &mut String, graph: &Graph, value: Value, maker: Option<Node>) {
     let Some(written) = graph.ty(value).as_tensor() else { return };
     let is_written = known(written);
     let profiled = maker.filter(|&node| graph.kind(node) == prim::PROFILE).and_then(|node| profile_of(graph, node));

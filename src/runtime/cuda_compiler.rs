@@ -17,6 +17,8 @@ const OPTIONS: [&str; 2] = ["--fmad=false", "-default-device"];
 const PTX_ARCHITECTURE: &str = "compute_75";
 /// PTX names the lines of the text.
 const PTX_OPTIONS: [&str; 1] = ["-lineinfo"];
+/// For texts with integers of 128 bits, which NVRTC knows since 11.5: sines of large doubles.
+const WIDE_INTEGERS: (&str, &str) = ("__int128", "--device-int128");
 /// Lines of the compiler's messages that are shown.
 const MOST_LINES: usize = 12;
 
@@ -107,11 +109,12 @@ fn failed(architecture: &str, error: NvrtcError) -> String {
 
 /// A text, compiled.
 fn compiled(text: &str, architecture: &str, more: &[&str]) -> Result<Program, String> {
+    let of_integers = text.contains(WIDE_INTEGERS.0).then_some(WIDE_INTEGERS.1);
     let text = CString::new(text).map_err(|error| error.to_string())?;
     let program = Program(create_program(&text, Some(c"kernels.cu")).map_err(|error| failed(architecture, error))?);
     let options: Vec<String> = [format!("--gpu-architecture={architecture}")]
         .into_iter()
-        .chain(OPTIONS.iter().chain(more).map(|&option| option.to_owned()))
+        .chain(OPTIONS.iter().chain(more).chain(&of_integers).map(|&option| option.to_owned()))
         .collect();
     // SAFETY: the program was made above.
     match unsafe { compile_program(program.0, &options) } {

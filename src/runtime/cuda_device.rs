@@ -224,7 +224,8 @@ impl Device {
         match &queued {
             Ok(()) if self.graphs.borrow().is_full() => self.end(false),
             Ok(()) => {}
-            Err(why) => self.abandon(why, step),
+            // What was held back besides this piece has results already.
+            Err(why) => self.abandon(why, step == Step::Queue(0) && self.graphs.borrow().current().len() > 1),
         }
         queued
     }
@@ -238,10 +239,11 @@ impl Device {
         })
     }
 
-    /// Forgets the sequence at hand. Where parts of it were held back, their results are missing.
-    fn abandon(&self, why: &str, step: Step) {
+    /// Forgets the sequence at hand, part of which could not be queued. If its results are
+    /// expected, the device has failed.
+    fn abandon(&self, why: &str, is_expected: bool) {
         self.graphs.borrow_mut().abandon();
-        if step == Step::Queue(0) {
+        if is_expected {
             self.fail(why.to_owned());
         }
     }
@@ -279,7 +281,7 @@ impl Device {
             Err(why) => {
                 self.graph_trouble.borrow_mut().get_or_insert(why);
                 if let Err(why) = self.queue_from(0) {
-                    self.abandon(&why, Step::Queue(0));
+                    self.abandon(&why, true);
                     return Err(why);
                 }
             }
@@ -316,7 +318,7 @@ impl Device {
                 return self.launch_graph();
             }
             if let Err(why) = self.queue_from(0) {
-                self.abandon(&why, Step::Queue(0));
+                self.abandon(&why, true);
                 return Err(why);
             }
         }

@@ -3,8 +3,8 @@
 //!
 //! A sequence is what is queued between two points at which the processor waits or copies, at most
 //! [`LONGEST`] pieces of it. One that was queued twice is expected again: when its first piece
-//! comes, this and what follows is held back as long as it is the same, down to the addresses, which
-//! repeat as memory that is free is used again in the order of its addresses.
+//! comes, this and what follows is held back as long as it is the same, down to the addresses,
+//! which repeat as memory that is free is used again in the order of its addresses.
 //!
 //! ```text
 //! k0 k1 wait   k0 k1 wait      queued piece by piece, as they come

@@ -8,12 +8,14 @@
 //! - `instructions` makes functions and slots of it
 //! - `functions` and `ptx_conversions` are the arithmetic, on the values of `bits`
 //! - `block_execution` runs blocks of threads, in the memory of `address_spaces`
+//! - `access_counts` counts what a text has, without running it
 //!
 //! An instruction that is not known, an access outside of an operand, one whose size does not
 //! divide its address, a write to an operand, threads that wait at different barriers: each is an
 //! error with the line of PTX, and that of the source where `.loc` names it. Instructions that no
 //! kernel is compiled to (atomic ones, calls, textures) are not known.
 
+pub(super) mod access_counts;
 mod address_spaces;
 mod bits;
 mod block_execution;

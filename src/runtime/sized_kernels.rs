@@ -7,6 +7,7 @@ use crate::codegen::devices::Device;
 use crate::codegen::geometry::{Geometry, View, settle};
 use crate::codegen::kernel::{Direction, Kernel, Traversal};
 use crate::codegen::lowering::{arguments_of_types, lower};
+use crate::codegen::nest::Nest;
 use crate::codegen::whole_graph::outputs;
 use crate::interpreter::Release;
 use crate::ir::{Graph, Node, Value};
@@ -14,6 +15,7 @@ use crate::symbol::prim;
 use crate::tensor::DType;
 use crate::types::Strides;
 use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// A kernel, and the sizes of its operands.
 #[derive(Clone, Debug)]
@@ -58,7 +60,17 @@ impl fmt::Display for NoKernel {
 impl SizedKernel {
     /// The kernel on a machine.
     pub fn model<'k>(&'k self, device: &'k Device) -> Model<'k> {
-        Model { kernel: &self.kernel, traversal: &self.traversal, extents: &self.extents, device }
+        let SizedKernel { kernel, traversal, extents, .. } = self;
+        Model { kernel, traversal, extents, device, wide: None }
+    }
+
+    /// Tells it from others, whatever their values are called: its loops and its sizes.
+    pub fn identity(&self, nest: &Nest) -> u64 {
+        let mut state = DefaultHasher::new();
+        let Extents { rows, inner, count, pieces, elements, .. } = &self.extents;
+        [*rows, *inner, *count, *pieces].iter().chain(elements).for_each(|size| size.to_bits().hash(&mut state));
+        nest.hash(&mut state);
+        state.finish()
     }
 
     /// Its sizes, for people.

@@ -18,7 +18,7 @@ import sys
 import sysconfig
 
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90")
-OPTIONS = ("--fmad=false", "-default-device", "--ptxas-options=-v")
+OPTIONS = ("--fmad=false", "-default-device", "--device-int128", "--ptxas-options=-v")
 
 
 def library():

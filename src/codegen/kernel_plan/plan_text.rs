@@ -3,8 +3,8 @@
 use super::{Ahead, Grid, Plan, RowsBy, name_of_aim};
 use crate::codegen::kernel::{Direction, Kernel, Traversal};
 use crate::codegen::loop_structure::Aim;
-use crate::codegen::source_lines::Lines;
 use crate::codegen::target::Target;
+use crate::codegen::text_lines::Lines;
 
 /// The plans of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -62,6 +62,21 @@ impl PlanFile {
     /// The plan of the group with these results, such as `%y, %z`.
     pub(crate) fn find(&self, group: &str) -> Option<&Entry> {
         self.entries.iter().find(|entry| entry.group == group)
+    }
+
+    /// The plan of a group for its kernel.
+    ///
+    /// # Errors
+    /// There is none, or it is not legal.
+    pub fn of_group(
+        &self,
+        group: &str,
+        kernel: &Kernel,
+        traversal: &Traversal,
+        target: &Target,
+    ) -> Result<Plan, String> {
+        let entry = self.find(group).ok_or_else(|| format!("the group of {group} has no plan"))?;
+        entry.resolve(kernel, traversal, target)
     }
 
     /// The groups that have plans.

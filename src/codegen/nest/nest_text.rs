@@ -6,7 +6,7 @@ use super::{
 };
 use crate::codegen::expression::{Callee, Expr, Expression};
 use crate::codegen::kernel::Inner;
-use crate::codegen::source_lines::Lines;
+use crate::codegen::text_lines::Lines;
 use crate::codegen::window::{Gives, Guard};
 use crate::tensor::Scalar;
 use std::fmt;

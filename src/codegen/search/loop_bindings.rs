@@ -10,6 +10,9 @@
 //!   phase, by all blocks, and blocks do not wait for each other;
 //! - no loop over elements whose order matters, that of a scan, is bound to anything.
 //!
+//! How many elements a thread takes at once comes last: one, or several where operands are
+//! contiguous, by the function that the launch takes.
+//!
 //! Not all consistent bindings have loops that the nest can be built with: all phases of a row are
 //! by one thread or by the threads of a block, so far.
 
@@ -96,6 +99,10 @@ impl<'k> Bindings<'k> {
             names.into_iter().map(|name| Variable { name, options: bindings.clone() }).collect();
         let threads = THREADS.iter().map(usize::to_string).collect();
         variables.push(Variable { name: "threads of a block".to_owned(), options: threads });
+        if grid.with_others(model.kernel, model.traversal).wide {
+            let options = ["one", "several"].map(str::to_owned).to_vec();
+            variables.push(Variable { name: "elements at once".to_owned(), options });
+        }
         Bindings { model, target, base: chosen.clone(), grid, loops, variables, bounds: RefCell::default() }
     }
 
@@ -115,10 +122,16 @@ impl<'k> Bindings<'k> {
         FORMS.iter().filter(fits).filter(has_form).map(|row| row.0).collect()
     }
 
-    fn of_form(&self, rows: RowsBy, threads: usize) -> Plan {
+    fn of_form(&self, rows: RowsBy, threads: usize, is_wide: bool) -> Plan {
         let grid = Grid { rows, threads, ..self.grid };
         let grid = grid.with_others(self.model.kernel, self.model.traversal);
-        Plan { grid: Some(grid), ..self.base.clone() }
+        Plan { grid: Some(Grid { wide: grid.wide && is_wide, ..grid }), ..self.base.clone() }
+    }
+
+    /// The least time of the functions for contiguous elements, which have their own threads.
+    fn least_of_wide(&self, rows: RowsBy) -> f64 {
+        let time = |threads| self.time(&self.of_form(rows, threads, true));
+        THREADS.into_iter().filter_map(time).fold(f64::INFINITY, f64::min)
     }
 
     /// The time of a form that no number of threads falls below.
@@ -128,8 +141,9 @@ impl<'k> Bindings<'k> {
         }
         let open = Open { threads: true, ..Open::default() };
         // More threads merge more states.
-        let plan = self.of_form(rows, THREADS[0]);
+        let plan = self.of_form(rows, THREADS[0], false);
         let bound = estimate(&self.model, &plan, open).map_or(f64::INFINITY, |one| one.time());
+        let bound = bound.min(self.least_of_wide(rows));
         self.bounds.borrow_mut().push((rows, bound));
         bound
     }
@@ -179,7 +193,8 @@ impl Space for Bindings<'_> {
 
     fn plan(&self, options: &[usize]) -> Option<Plan> {
         let form = self.forms(options).first().copied()?;
-        let plan = self.of_form(form, THREADS[*options.last()?]);
+        let threads = THREADS[*options.get(self.loops.len())?];
+        let plan = self.of_form(form, threads, options.get(self.loops.len() + 1) == Some(&1));
         (self.target.check)(self.model.kernel, self.model.traversal, &plan).ok().map(|()| plan)
     }
 

@@ -705,7 +705,7 @@ fn linalg_vecdot(call: &Call<'_>) -> Answer {
 
 /// `aten::segment_reduce`: each row is divided into segments, of which each becomes one number.
 fn segment_reduce(call: &Call<'_>) -> Answer {
-    let (x, fold) = (call.tensor("data")?, Fold::named(&call.str("reduce")?)?);
+    let (x, reduction) = (call.tensor("data")?, SegmentReduction::named(&call.str("reduce")?)?);
     if call.opt_tensor("indices")?.is_some() {
         return Err(Stop::raised("segment_reduce(): indices based reduction is not supported yet."));
     }
@@ -724,7 +724,7 @@ fn segment_reduce(call: &Call<'_>) -> Answer {
         let (outer, column) = (row / inner, row % inner);
         for segment in 0..segments.count {
             let place = (outer * segments.count + segment) * inner + column;
-            results[place] = fold.of(&elements[segments.range(outer, segment)], initial);
+            results[place] = reduction.of(&elements[segments.range(outer, segment)], initial);
         }
     }
     one(like(call, &results, x.dtype(), &shape, &x))
@@ -796,7 +796,7 @@ fn check_bounds(bounds: &[i64], size: i64) -> Result<(), Stop> {
 
 /// The reduction of a segment to one number.
 #[derive(Clone, Copy, PartialEq)]
-enum Fold {
+enum SegmentReduction {
     Sum,
     Mean,
     Product,
@@ -804,14 +804,14 @@ enum Fold {
     Smallest,
 }
 
-impl Fold {
-    fn named(name: &str) -> Result<Fold, Stop> {
+impl SegmentReduction {
+    fn named(name: &str) -> Result<SegmentReduction, Stop> {
         Ok(match name {
-            "sum" => Fold::Sum,
-            "mean" => Fold::Mean,
-            "prod" => Fold::Product,
-            "max" | "amax" => Fold::Largest,
-            "min" | "amin" => Fold::Smallest,
+            "sum" => SegmentReduction::Sum,
+            "mean" => SegmentReduction::Mean,
+            "prod" => SegmentReduction::Product,
+            "max" | "amax" => SegmentReduction::Largest,
+            "min" | "amin" => SegmentReduction::Smallest,
             other => {
                 return Err(Stop::raised(format!(
                     "reduce argument must be either sum, prod, mean, amax or amin, got {other}"
@@ -826,12 +826,16 @@ impl Fold {
         let or = |other: f64| initial.unwrap_or(other);
         let worst = |a: f64, b: f64| if a.is_nan() || b.is_nan() { f64::NAN } else { a };
         match self {
-            Fold::Sum => all.fold(or(0.0), |sum, x| sum + x),
-            Fold::Mean if segment.is_empty() => or(f64::NAN),
-            Fold::Mean => all.fold(or(0.0), |sum, x| sum + x) / segment.len() as f64,
-            Fold::Product => all.fold(or(1.0), |product, x| product * x),
-            Fold::Largest => all.fold(or(f64::NEG_INFINITY), |most, x| worst(if most < x { x } else { most }, x)),
-            Fold::Smallest => all.fold(or(f64::INFINITY), |least, x| worst(if x < least { x } else { least }, x)),
+            SegmentReduction::Sum => all.fold(or(0.0), |sum, x| sum + x),
+            SegmentReduction::Mean if segment.is_empty() => or(f64::NAN),
+            SegmentReduction::Mean => all.fold(or(0.0), |sum, x| sum + x) / segment.len() as f64,
+            SegmentReduction::Product => all.fold(or(1.0), |product, x| product * x),
+            SegmentReduction::Largest => {
+                all.fold(or(f64::NEG_INFINITY), |most, x| worst(if most < x { x } else { most }, x))
+            }
+            SegmentReduction::Smallest => {
+                all.fold(or(f64::INFINITY), |least, x| worst(if x < least { x } else { least }, x))
+            }
         }
     }
 }

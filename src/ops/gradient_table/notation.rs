@@ -134,14 +134,14 @@ fn tokens(text: &'static str) -> Result<Vec<&'static str>, String> {
             b if word(b) && !rest.starts_with(":=") => rest.bytes().take_while(|&b| word(b)).count(),
             _ => signs.iter().find(|sign| rest.starts_with(**sign)).map_or(1, |sign| sign.len()),
         };
-        let (token, behind) = rest.split_at(len);
+        let (token, tail) = rest.split_at(len);
         match token {
             "(" | "[" => depth += 1,
             ")" | "]" => depth = depth.checked_sub(1).ok_or("a bracket too many")?,
             _ => {}
         }
         all.push(token);
-        rest = behind;
+        rest = tail;
     }
     Ok(all)
 }

@@ -119,18 +119,18 @@ impl OpenGraph {
 
     /// The claim of a line as the next one, with its badness; `None` if it does not fit.
     pub(crate) fn claim<'l>(&self, line: &'l [u8]) -> Option<Claim<'l>> {
-        self.claim_behind(&self.prefix, line).or_else(|| self.claim_without_prompt(line))
+        self.claim_after(&self.prefix, line).or_else(|| self.claim_without_prompt(line))
     }
 
     /// The claim of a graph whose header was printed after a waiting prompt. Without it the graph
     /// would be lost, and its lines would be given to another process that prints at the same time.
     fn claim_without_prompt<'l>(&self, line: &'l [u8]) -> Option<Claim<'l>> {
         let bare = if self.prefix_length.is_none() { self.prefix.without_prompt()? } else { return None };
-        let claim = self.claim_behind(&bare, line)?;
+        let claim = self.claim_after(&bare, line)?;
         (claim.prefix_length == bare.bytes.len()).then_some(Claim { without_prompt: true, ..claim })
     }
 
-    fn claim_behind<'l>(&self, prefix: &Prefix, line: &'l [u8]) -> Option<Claim<'l>> {
+    fn claim_after<'l>(&self, prefix: &Prefix, line: &'l [u8]) -> Option<Claim<'l>> {
         let length = self.prefix_length.unwrap_or(prefix.bytes.len());
         let mut like = prefix.likeness(length, line);
         let partial = like.of_prefix < length;
@@ -204,8 +204,8 @@ impl OpenGraph {
     /// from.
     fn take_return(&mut self, line: &[u8]) {
         let end = memchr::memchr(b')', line).map_or(line.len(), |at| at + 1);
-        let (list, behind) = line.split_at(end);
-        let ours = behind.starts_with(b";") || behind.starts_with(b" #");
+        let (list, trailing) = line.split_at(end);
+        let ours = trailing.starts_with(b";") || trailing.starts_with(b" #");
         self.brackets = Brackets::default();
         self.brackets.feed(list);
         self.stage = Stage::Returned;

@@ -55,8 +55,9 @@ const OUTPUTS: [&str; 9] = [
     "token",
     "custom_obj",
 ];
-/// What a target may begin with: operators, and Python's functions on numbers.
-const TARGETS: [&str; 5] = ["torch.ops.", "_operator.", "math.", "torch.sym_", "torch._sym_"];
+/// What a target may begin with: operators, Python's functions on numbers, and the parts of `vmap`.
+const TARGETS: [&str; 6] =
+    ["torch.ops.", "_operator.", "math.", "torch.sym_", "torch._sym_", "torch._functorch.predispatch."];
 /// Brackets in a symbolic expression, and graphs in graphs.
 const DEEPEST: usize = 64;
 

@@ -10,9 +10,9 @@ use crate::toolkit::{Measurement, Row, Start};
 
 /// The text above the rows.
 const LEGEND: &str = "
-Whole processes; median (min-max) of interleaved runs. Growth: ns/node beside the smallest size, start left aside.
+Whole processes; median (min-max) of interleaved runs. Growth: ns/node relative to the smallest size, without the start.
 
-| shape | nodes | program | CPU ms | wall ms | ns/node | beside opt | growth | RSS B/node | text B/node |
+| shape | nodes | program | CPU ms | wall ms | ns/node | of opt | growth | RSS B/node | text B/node |
 | --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
 ";
 

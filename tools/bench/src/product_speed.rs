@@ -137,7 +137,7 @@ pub fn measure(python: Option<&Path>, shape: &str, rounds: usize) -> Result<Stri
         text += &format!("| {name}, {batches}{m}x{k}x{n} | {} |\n", rates.join(" | "));
     }
     let version = peer.map_or_else(String::new, |peer| format!("; PyTorch {}", peer.version));
-    Ok(format!("{text}\n10^9 operations a second, best of {rounds} rounds in turns, one thread{version}.\n"))
+    Ok(format!("{text}\n10^9 operations a second, best of {rounds} alternating rounds, one thread{version}.\n"))
 }
 
 /// The least seconds that each way took.

@@ -178,8 +178,7 @@ pub(crate) fn agree(sides: [&Side; 2], graphs: [&Graph; 2]) -> Result<Agreed, Er
             None => agreed.single(lead, (ours, input), theirs)?,
         }
     }
-    for (at, input) in theirs.inputs.iter().enumerate().filter(|(at, _)| !partners.contains(&Some(*at))) {
-        debug_assert!(at < theirs.inputs.len(), "an input of this file");
+    for (_, input) in theirs.inputs.iter().enumerate().filter(|(at, _)| !partners.contains(&Some(*at))) {
         agreed.single(1 - lead, (theirs, input), ours)?;
     }
     let is_as_it_was = |which: usize| {
@@ -362,7 +361,8 @@ impl Agreed {
         Ok(())
     }
 
-    /// The recorded inputs of a file as params of these types take them; nothing if they do not fit.
+    /// The recorded inputs of a file as params of these types take them; nothing if they do not
+    /// fit.
     pub(crate) fn arranged(&self, types: &[Type], which: usize, recorded: Vec<IValue>) -> Option<Vec<IValue>> {
         let mut parts: BTreeMap<usize, IValue> = BTreeMap::new();
         for built in &self.built[which] {

@@ -219,6 +219,9 @@ pub struct Audit {
     pub proofs: Vec<Proof>,
 }
 
+/// Maximum number of methods whose inlined graphs are found to be too large.
+const MOST_TOO_LARGE: usize = 2;
+
 /// Reads a file. `allowed` are operators, or names of rules, whose findings are notes.
 ///
 /// # Errors
@@ -322,13 +325,19 @@ impl Audit {
             }
         }
         self.methods.sort_by(|a, b| (a.reached, &a.name).cmp(&(b.reached, &b.name)));
+        let mut too_large = 0;
         for (root, object) in reach.roots(&graphs, reader) {
-            self.views_of(reader, &root, object, &reach);
+            if too_large == MOST_TOO_LARGE {
+                self.find(Rule::UnreadCode, format!("`{}` is not inlined after others that are too large", root.name));
+                continue;
+            }
+            too_large += usize::from(self.views_of(reader, &root, object, &reach));
         }
     }
 
-    /// Views of memory where a method is called with an object, calls inlined.
-    fn views_of(&mut self, reader: &Reader, root: &MethodName, object: &StoredValue, reach: &Reach) {
+    /// Views of memory where a method is called with an object, calls inlined. Whether the graph is
+    /// too large for that, which takes a second to find out.
+    fn views_of(&mut self, reader: &Reader, root: &MethodName, object: &StoredValue, reach: &Reach) -> bool {
         let path = || reach.path(&qualified(root));
         match reader.code.runnable(root, object) {
             Ok(mut graph) => {
@@ -340,8 +349,12 @@ impl Audit {
                 infer_shapes(&mut graph, &stored);
                 let stored = stored.iter().map(|(value, tensor)| (*value, extent(tensor))).collect();
                 self.views(&graph, &stored, &path);
+                false
             }
-            Err(error) => self.find(Rule::UnreadCode, error.to_string()),
+            Err(error) => {
+                self.find(Rule::UnreadCode, error.to_string());
+                error.is_too_large
+            }
         }
     }
 

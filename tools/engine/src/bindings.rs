@@ -413,8 +413,8 @@ impl Given {
 /// The list index that a key names: `0`, optionally after a name and a dot, as in files written by
 /// `--outputs`; NumPy's default is `arr_0`.
 fn place(key: &str) -> Option<usize> {
-    let behind_name = key.rsplit_once('.').map(|(_, last)| last);
-    behind_name.or_else(|| key.strip_prefix("arr_")).unwrap_or(key).parse().ok()
+    let after_dot = key.rsplit_once('.').map(|(_, last)| last);
+    after_dot.or_else(|| key.strip_prefix("arr_")).unwrap_or(key).parse().ok()
 }
 
 /// The tensors of a list, in order of their indices.

@@ -65,7 +65,7 @@ pub struct FusionReport {
 impl FusionReport {
     /// Fuses copies of a graph, as it is and after edits that may help.
     pub fn of(graph: &Graph) -> FusionReport {
-        let listening = || Session { wants_remarks: true, ..Session::default() };
+        let listening = || Session { collects_remarks: true, ..Session::default() };
         let (mut session, mut beyond) = (listening(), listening());
         let fused = passed(graph, "fuse", &mut session).unwrap_or_else(|| graph.clone());
         let tally = Tally::of(&fused);
@@ -80,10 +80,10 @@ impl FusionReport {
     /// The report of the graph of a file, after passes.
     pub fn text(&self, path: &Path, passes: Option<&str>) -> String {
         let all = self.tally.inside + self.tally.outside.len();
-        let behind = passes.map_or(String::new(), |passes| format!(" after {passes}"));
+        let after = passes.map_or(String::new(), |passes| format!(" after {passes}"));
         let (path, groups) = (path.display(), counted(self.tally.groups.len(), "group"));
         let mut text = format!(
-            "{path}: {groups} with {} of {all} pointwise operators{}{behind}\n",
+            "{path}: {groups} with {} of {all} pointwise operators{}{after}\n",
             self.tally.inside,
             reduces(&self.tally)
         );

@@ -6,7 +6,7 @@ use crate::given_values::{Given, beside, read_tensors};
 use crate::onlooker::Onlooker;
 use crate::operator_times::OperatorTimes;
 use crate::options::RunOptions;
-use crate::running::{inputs, tell_side_effects, transform};
+use crate::running::{inputs, report_side_effects, transform};
 use crate::settings::GRAD_OUTPUTS;
 use crate::verdicts::{self, Compared, Expectations};
 use crate::{Workspace, judging, processor};
@@ -237,9 +237,9 @@ impl Run<'_> {
         self.is_derived = true;
         let ran = self.forward_and_backward(&mut derived, &types, leaves, given, workspace);
         if !matches!(ran, Err(Stopped::Misuse(_))) {
-            tell_side_effects(&self.env, workspace);
+            report_side_effects(&self.env, workspace);
             processor::refuse_plans(self.backend.as_ref(), workspace)?;
-            processor::tell_of_groups(self.backend.as_ref(), workspace);
+            processor::report_groups(self.backend.as_ref(), workspace);
         }
         ran
     }

@@ -28,6 +28,7 @@ mod keeping;
 mod kept_graphs;
 mod kernel_table;
 mod known_values;
+mod measurement_bank;
 mod measuring;
 mod memory_proofs;
 pub mod merged_results;

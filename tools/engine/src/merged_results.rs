@@ -1,5 +1,5 @@
-//! Adds up results of `audit`, `validate`, `run` and `lint` with `--json` that many processes wrote:
-//! one JSON object a line.
+//! Adds up results of `audit`, `validate`, `run` and `lint` with `--json` that many processes
+//! wrote: one JSON object a line.
 
 use crate::error::{Error, Kind};
 use serde_json::{Map, Value, json};

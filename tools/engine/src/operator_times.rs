@@ -58,6 +58,13 @@ impl OperatorTimes {
         }
     }
 
+    /// Seconds of each execution of the group with these results, such as `%y, %z`.
+    pub(crate) fn of_group(&self, outputs: &str) -> Option<f64> {
+        let ending = format!(" of {outputs}");
+        let sum = self.sums.iter().find(|(name, _)| name.ends_with(&ending))?.1;
+        Some(ratio(sum.time.as_secs_f64(), sum.times as f64))
+    }
+
     /// The kinds, slowest first, and their total.
     fn sorted(&self) -> (Vec<(&str, Sum)>, Duration) {
         let mut rows: Vec<(&str, Sum)> = self.sums.iter().map(|(name, &sum)| (name.as_str(), sum)).collect();

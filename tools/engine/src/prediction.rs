@@ -8,16 +8,16 @@ use crate::settings::SHAPE;
 use crate::specializing::Specialization;
 use jitopt_core::codegen::cost_model::{Estimate, Open};
 use jitopt_core::codegen::devices::Device;
-use jitopt_core::codegen::search::estimate;
 use jitopt_core::codegen::target::Target;
 use jitopt_core::interpreter::Release;
 use jitopt_core::ir::Graph;
 use jitopt_core::pass::{self, Pipeline, Session};
 use jitopt_core::runtime::cubin::KernelResources;
 use jitopt_core::runtime::cuda_libraries::NVRTC_VARIABLE;
-use jitopt_core::runtime::resources_of_text;
 use jitopt_core::runtime::sized_kernels::{NoKernel, SizedKernel, SizedKernels, sized_kernels};
+use jitopt_core::runtime::{FunctionCounts, counts_of_text, resources_of_text};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// The subject of a prediction.
 #[derive(Clone, Copy)]
@@ -72,7 +72,17 @@ struct Row {
     group: String,
     sizes: String,
     plan: String,
+    /// The function that the launch takes.
+    function: String,
     estimate: Estimate,
+}
+
+/// A function in machine code.
+struct Function {
+    group: String,
+    resources: KernelResources,
+    /// What its PTX has.
+    counts: Option<FunctionCounts>,
 }
 
 /// The predictions of a graph.
@@ -80,8 +90,8 @@ pub struct Predicted {
     name: String,
     device: &'static Device,
     rows: Vec<Row>,
-    /// The facts about functions in machine code, each with its group.
-    functions: Result<Vec<(String, KernelResources)>, String>,
+    /// The facts about functions in machine code.
+    functions: Result<Vec<Function>, String>,
 }
 
 impl Predicted {
@@ -99,7 +109,8 @@ impl Predicted {
         let functions = functions(&subject, given.device, workspace);
         let mut rows = Vec::new();
         for one in &subject.sized.kernels {
-            match row(one, subject.target, given.device) {
+            let of_group = functions.iter().flatten().filter(|function| function.group == one.outputs);
+            match row(one, subject.target, given.device, &of_group.collect::<Vec<_>>()) {
                 Ok(row) => rows.push(row),
                 Err(why) => workspace.warn(format!("no prediction for the group of {}: {why}", one.outputs)),
             }
@@ -110,13 +121,13 @@ impl Predicted {
     /// A table.
     pub fn table(&self) -> String {
         let mut text = format!(
-            "{}: predicted for {}, not run\n\n| group | sizes | plan | bytes, kB | at least, kB | operations | \
-             us | bound by | of the copy rate |\n| --- | --- | --- | ---: | ---: | ---: | ---: | --- | ---: |\n",
+            "{}: predicted for {}, not run\n\n| group | sizes | plan | function | bytes, kB | at least, kB | \
+             operations | us | bound by | of the copy rate |\n| --- | --- | --- | --- | ---: | ---: | ---: | ---: | --- | ---: |\n",
             self.name, self.device.name
         );
-        for Row { group, sizes, plan, estimate } in &self.rows {
+        for Row { group, sizes, plan, function, estimate } in &self.rows {
             text += &format!(
-                "| {group} | {sizes} | {plan} | {:.1} | {:.1} | {} | {:.2} | {} | {:.2} |\n",
+                "| {group} | {sizes} | {plan} | {function} | {:.1} | {:.1} | {} | {:.2} | {} | {:.2} |\n",
                 estimate.bytes / 1e3,
                 estimate.fewest / 1e3,
                 estimate.operations.round(),
@@ -125,8 +136,8 @@ impl Predicted {
                 estimate.fewest / self.device.band / estimate.time(),
             );
         }
-        text += "\nexact: sizes, plans, bytes at least. Estimated: bytes, operations, times; expect -5 % to +25 % \
-             above 20 us,\nand a factor of 2 below.";
+        text += "\nexact: sizes, plans, functions that launches take, bytes at least. Estimated: bytes, operations, \
+             times; expect -20 % to +25 % above 20 us,\nand a factor of 2 below.";
         match &self.functions {
             Ok(functions) if !functions.is_empty() => text + "\n\n" + &self.machine_code(functions),
             _ => text + " Not known without NVRTC: registers and spills\n\n",
@@ -134,17 +145,26 @@ impl Predicted {
     }
 
     /// A table of what NVRTC made.
-    fn machine_code(&self, functions: &[(String, KernelResources)]) -> String {
-        let mut text = "| group | function | registers | stack, bytes | shared, bytes | threads a multiprocessor |\n\
-             | --- | --- | ---: | ---: | ---: | ---: |\n"
+    fn machine_code(&self, functions: &[Function]) -> String {
+        let mut text = "| group | function | registers | stack, bytes | shared, bytes | threads a multiprocessor | \
+             PTX instructions | loads | stores | sectors |\n\
+             | --- | --- | ---: | ---: | ---: | ---: | ---: | --- | --- | ---: |\n"
             .to_owned();
-        for (group, function) in functions {
-            let KernelResources { name, registers, stack, shared, .. } = function;
-            let resident = function.resident(self.limits());
-            text += &format!("| {group} | {name} | {registers} | {stack} | {shared} | {resident} |\n");
+        for Function { group, resources, counts } in functions {
+            let KernelResources { name, registers, stack, shared, .. } = resources;
+            let resident = resources.resident(self.limits());
+            text += &format!("| {group} | {name} | {registers} | {stack} | {shared} | {resident} |");
+            text += &counts.as_ref().map_or(" | | | |\n".to_owned(), |counts| {
+                let (loads, stores) = (by_width(&counts.loads), by_width(&counts.stores));
+                format!(" {} | {loads} | {stores} | {} |\n", counts.instructions, counts.sectors())
+            });
         }
         let architecture = self.device.architecture.unwrap_or_default();
-        text + &format!("\nexact: what NVRTC made for {architecture}. Registers are spilled to the stack\n\n")
+        text + &format!(
+            "\nexact: what NVRTC made for {architecture}, of which registers limit the threads that times are for; \
+             instructions and accesses\nof PTX, each once, with the bytes of a thread. Registers are spilled to the \
+             stack. Sectors are those of a warp's accesses, each once,\nif they are coalesced\n\n"
+        )
     }
 
     /// The threads and blocks that a multiprocessor holds.
@@ -155,11 +175,12 @@ impl Predicted {
     /// The same as JSON.
     pub fn json(&self) -> Value {
         let row = |row: &Row| {
-            let Row { group, sizes, plan, estimate } = row;
+            let Row { group, sizes, plan, function, estimate } = row;
             json!({
                 "group": group,
                 "sizes": sizes,
                 "plan": plan,
+                "function": function,
                 "bytes": estimate.bytes,
                 "bytes_at_least": estimate.fewest,
                 "operations": estimate.operations,
@@ -168,14 +189,18 @@ impl Predicted {
             })
         };
         let rows: Vec<Value> = self.rows.iter().map(row).collect();
-        let function = |(group, function): &(String, KernelResources)| {
+        let function = |Function { group, resources, counts }: &Function| {
             json!({
                 "group": group,
-                "function": function.name,
-                "registers": function.registers,
-                "stack_bytes": function.stack,
-                "shared_bytes": function.shared,
-                "threads_of_multiprocessor": function.resident(self.limits()),
+                "function": resources.name,
+                "registers": resources.registers,
+                "stack_bytes": resources.stack,
+                "shared_bytes": resources.shared,
+                "threads_of_multiprocessor": resources.resident(self.limits()),
+                "ptx_instructions": counts.as_ref().map(|counts| counts.instructions),
+                "loads_by_bytes": counts.as_ref().map(|counts| &counts.loads),
+                "stores_by_bytes": counts.as_ref().map(|counts| &counts.stores),
+                "sectors": counts.as_ref().map(FunctionCounts::sectors),
             })
         };
         let functions: Vec<Value> = self.functions.iter().flatten().map(function).collect();
@@ -189,22 +214,30 @@ impl Predicted {
     }
 }
 
-fn row(one: &SizedKernel, target: &Target, device: &'static Device) -> Result<Row, String> {
+fn row(one: &SizedKernel, target: &Target, device: &'static Device, functions: &[&Function]) -> Result<Row, String> {
     let plan = (target.choose)(&one.kernel, &one.traversal);
     // A kernel that the target cannot run has no prediction either.
     target.nest(&one.kernel, &one.traversal, &plan)?;
-    let estimate = estimate(&one.model(device), &plan, Open::default()).ok_or("it has no loops")?;
+    let launched = |device: &Device| one.model(device).launched(&plan, Open::default());
+    let (number, mut estimate) = launched(device).ok_or("it has no loops")?;
+    let function = number.map_or("plan".to_owned(), |number| format!("wide{number}"));
+    if let Some(known) = functions.iter().find(|known| known.resources.name == function) {
+        let resident = known.resources.resident((device.threads as u64, device.blocks as u64));
+        let limited = Device { threads: resident as f64, ..*device };
+        estimate = launched(&limited).map_or(estimate, |limited| limited.1);
+    }
     let text = plan.print("", &one.kernel);
     let plan = text.lines().skip(1).map(str::trim).collect::<Vec<_>>().join("; ");
-    Ok(Row { group: one.outputs.clone(), sizes: one.sizes(), plan, estimate })
+    Ok(Row { group: one.outputs.clone(), sizes: one.sizes(), plan, function, estimate })
+}
+
+/// Accesses by their width: `8 x 16 B, 1 x 4 B`.
+fn by_width(counts: &BTreeMap<u64, u64>) -> String {
+    counts.iter().rev().map(|(width, times)| format!("{times} x {width} B")).collect::<Vec<_>>().join(", ")
 }
 
 /// The resources of the functions of all kernels, from their machine code, if NVRTC is found.
-fn functions(
-    subject: &Subject,
-    device: &Device,
-    workspace: &Workspace<'_>,
-) -> Result<Vec<(String, KernelResources)>, String> {
+fn functions(subject: &Subject, device: &Device, workspace: &Workspace<'_>) -> Result<Vec<Function>, String> {
     let Some(architecture) = device.architecture else { return Ok(Vec::new()) };
     let (mut texts, mut groups) = (Vec::new(), Vec::new());
     for (number, one) in subject.sized.kernels.iter().enumerate() {
@@ -218,12 +251,15 @@ fn functions(
         return Ok(Vec::new());
     }
     let nvrtc = workspace.env().get(NVRTC_VARIABLE).filter(|path| !path.is_empty()).map(String::as_str);
-    let found = resources_of_text(&(subject.target.unit)(&texts), architecture, nvrtc)?;
-    let named = |mut function: KernelResources| {
-        let (kernel, rest) = function.name.split_once('_').unwrap_or((&function.name, "plan"));
+    let unit = (subject.target.unit)(&texts);
+    let found = resources_of_text(&unit, architecture, nvrtc)?;
+    let counted = counts_of_text(&unit, nvrtc, None).unwrap_or_default();
+    let named = |mut resources: KernelResources| {
+        let counts = counted.iter().find(|counts| counts.name == resources.name).cloned();
+        let (kernel, rest) = resources.name.split_once('_').unwrap_or((&resources.name, "plan"));
         let group = groups.iter().find(|group| group.0 == kernel)?.1.clone();
-        function.name = rest.to_owned();
-        Some((group, function))
+        resources.name = rest.to_owned();
+        Some(Function { group, resources, counts })
     };
     Ok(found.into_iter().filter_map(named).collect())
 }

@@ -153,7 +153,7 @@ pub fn refuse_idle(args: &BackendOptions) -> Result<(), Error> {
 }
 
 /// `JITOPT_CACHE`, or a directory in the user's cache directory.
-fn cache_folder(variable: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
+pub(crate) fn cache_folder(variable: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
     let requested = variable("JITOPT_CACHE").map(PathBuf::from);
     let usual = || variable("XDG_CACHE_HOME").map(|folder| PathBuf::from(folder).join("jitopt"));
     let at_home = || variable("HOME").map(|folder| PathBuf::from(folder).join(".cache/jitopt"));
@@ -175,7 +175,7 @@ pub fn refuse_findings(backend: &CpuBackend) -> Result<(), Error> {
 }
 
 /// Reports groups that the interpreter ran.
-pub(crate) fn tell_of_groups(backend: Option<&CpuBackend>, workspace: &mut Workspace<'_>) {
+pub(crate) fn report_groups(backend: Option<&CpuBackend>, workspace: &mut Workspace<'_>) {
     let Some(backend) = backend else { return };
     backend.remarks().iter().for_each(|remark| workspace.warn(remark));
     let counts = backend.counts();
@@ -186,7 +186,7 @@ pub(crate) fn tell_of_groups(backend: Option<&CpuBackend>, workspace: &mut Works
 }
 
 /// Prints the counters, and the times of operators.
-pub fn tell_of_counts(
+pub fn report_counts(
     backend: Option<&CpuBackend>,
     stats: Option<&str>,
     mut counted: BTreeMap<String, u64>,

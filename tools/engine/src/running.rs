@@ -138,10 +138,10 @@ impl<'o> Run<'o> {
         for departure in env.departures.take().into_iter().flatten() {
             workspace.say(format!("bailout: {departure}"));
         }
-        tell_side_effects(&env, workspace);
+        report_side_effects(&env, workspace);
         bring_back(&ran);
         processor::refuse_plans(backend.as_ref(), workspace)?;
-        processor::tell_of_groups(backend.as_ref(), workspace);
+        processor::report_groups(backend.as_ref(), workspace);
         let results = ran.map(|results| in_tuples(&types, results));
         Ok(Ran { results, all_given, stats, times, backend, options: args, given: self.given, env, expectations })
     }
@@ -336,7 +336,7 @@ fn watched_run(
 }
 
 /// Prints the program's output and warnings, and notes the generated contents.
-pub(crate) fn tell_side_effects(env: &Environment, workspace: &mut Workspace<'_>) {
+pub(crate) fn report_side_effects(env: &Environment, workspace: &mut Workspace<'_>) {
     for text in [env.warned.borrow(), env.printed.borrow()] {
         if !text.is_empty() {
             workspace.say(text.as_str());

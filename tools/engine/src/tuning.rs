@@ -1,7 +1,12 @@
 //! Search of plans for the kernels of a graph: by the model, and by measurements of the best ones.
+//!
+//! Measurements are kept, see `measurement_bank.rs`: searches use the model that explains them, and
+//! a kernel that was measured before keeps the plan that was fastest.
 
 use crate::error::{Error, Kind};
+use crate::measurement_bank::{Bank, Fit, Record, plan_in_a_line};
 use crate::measuring::{TOLERANCE, copied, inputs, machine};
+use crate::operator_times::OperatorTimes;
 use crate::options::{BackendOptions, RunOptions, Semantics, Values};
 use crate::paired::Middle;
 use crate::prediction::{PredictionSubject, Subject};
@@ -9,8 +14,11 @@ use crate::program::Program;
 use crate::running::environment;
 use crate::settings::MEASURE;
 use crate::{Workspace, processor};
+use jitopt_core::codegen::cost_model::Open;
+use jitopt_core::codegen::devices::Device;
 use jitopt_core::codegen::kernel_plan::{Plan, PlanFile};
-use jitopt_core::codegen::search::{Found, Size, search, size, space_of};
+use jitopt_core::codegen::search::{Found, Size, estimate, search, size, space_of};
+use jitopt_core::codegen::target::Target;
 use jitopt_core::interpreter::comparison::{Tolerance, differences};
 use jitopt_core::interpreter::{Environment, IValue};
 use jitopt_core::ir::Graph;
@@ -28,6 +36,8 @@ use std::time::Instant;
 pub struct TuningOptions {
     /// Measurements of the best plans by the model, if any.
     pub measurement: Option<Measurement>,
+    /// Neither reads nor keeps measurements.
+    pub no_cache: bool,
 }
 
 /// The options of measurements.
@@ -51,6 +61,10 @@ struct Row {
     found: Found,
     /// The plan that is kept, as text; none if it is the usual one.
     text: Option<String>,
+    /// The kernel, in measurements.
+    kernel: u64,
+    /// Whether the plan is kept because it was fastest when it was measured before.
+    is_known: bool,
     /// Milliseconds of the graph under the usual plan and under the kept one, and how many plans
     /// were measured.
     measured: Option<(Middle, Middle, usize)>,
@@ -61,6 +75,28 @@ pub struct Tuned {
     name: String,
     machine: &'static str,
     rows: Vec<Row>,
+    /// Measurements that are kept, kernels that they are of, and the fit of the model on them,
+    /// before this search and after it.
+    kept: (usize, usize),
+    fits: [Option<Fit>; 2],
+}
+
+impl Row {
+    /// Keeps the plan that was fastest when the kernel was measured before, if it still is legal.
+    fn recall(&mut self, one: &SizedKernel, chosen: &Plan, target: &Target, bank: &Bank) {
+        let usual = plan_in_a_line(&chosen.print(&one.outputs, &one.kernel));
+        let Some(before) = bank.of_kernel(self.kernel).find(|record| record.plan == usual) else { return };
+        let fastest = bank.of_kernel(self.kernel).min_by(|a, b| a.measured.total_cmp(&b.measured));
+        let fastest = fastest.filter(|record| record.measured < before.measured * CLEARLY);
+        let text = fastest.map(|record| format!("group {}\n  {}\n", self.outputs, record.plan.replace("; ", "\n  ")));
+        let is_legal = |text: &String| {
+            PlanFile::parse(text)
+                .is_ok_and(|file| file.of_group(&one.outputs, &one.kernel, &one.traversal, target).is_ok())
+        };
+        if text.as_ref().is_none_or(is_legal) {
+            (self.text, self.is_known) = (text, true);
+        }
+    }
 }
 
 impl Tuned {
@@ -82,29 +118,51 @@ impl Tuned {
             Some(measurement) => Some(Bench::new(given, measurement, &subject.graph, program, workspace)?),
             None => None,
         };
+        let threads = options.measurement.and_then(|measurement| measurement.threads).unwrap_or(1);
+        let variable = |name: &str| workspace.env().get(name).filter(|value| !value.is_empty()).cloned();
+        let folder = (!options.no_cache).then(|| processor::cache_folder(variable)).flatten();
+        let mut bank = Bank::open(folder.as_deref(), given.device, threads);
+        let before = bank.fit();
+        let device = before.as_ref().filter(|fit| fit.helps()).map_or(*given.device, |fit| fit.device(given.device));
         let mut rows = Vec::new();
         for one in &subject.sized.kernels {
             let chosen = (subject.target.choose)(&one.kernel, &one.traversal);
-            if let Err(why) = subject.target.nest(&one.kernel, &one.traversal, &chosen) {
-                workspace.warn(format!("no plan for the group of {}: {why}", one.outputs));
-                continue;
-            }
-            let space = space_of(one.model(given.device), subject.target, &chosen);
+            let nest = match subject.target.nest(&one.kernel, &one.traversal, &chosen) {
+                Ok(nest) => nest,
+                Err(why) => {
+                    workspace.warn(format!("no plan for the group of {}: {why}", one.outputs));
+                    continue;
+                }
+            };
+            let space = space_of(one.model(&device), subject.target, &chosen);
             let Some(found) = search(&*space, &chosen, most) else { continue };
             let mut row = Row {
                 outputs: one.outputs.clone(),
                 sizes: one.sizes(),
                 size: size(&*space),
                 text: (found.plan != chosen).then(|| found.plan.print(&one.outputs, &one.kernel)),
+                kernel: one.identity(&nest),
+                is_known: false,
                 found,
                 measured: None,
             };
-            if let Some(bench) = &mut bench {
-                bench.decide(one, &chosen, &mut row, workspace)?;
+            match &mut bench {
+                Some(bench) => {
+                    bench.decide(one, &chosen, &mut row, workspace)?;
+                    bench.note(one, given.device, row.kernel, &mut bank);
+                }
+                None => row.recall(one, &chosen, subject.target, &bank),
             }
             rows.push(row);
         }
-        Ok(Tuned { name: program.name(), machine: given.device.name, rows })
+        let after = if bench.is_some() { bank.fit() } else { before.clone() };
+        if bench.is_some()
+            && let Err(error) = bank.keep()
+        {
+            workspace.warn(format!("measurements are not kept: {error}"));
+        }
+        let (name, machine) = (program.name(), given.device.name);
+        Ok(Tuned { name, machine, rows, kept: bank.size(), fits: [before, after] })
     }
 
     /// A table.
@@ -136,7 +194,36 @@ impl Tuned {
             }
             text.push('\n');
         }
-        text + "\n"
+        let known: Vec<&str> = self.rows.iter().filter(|row| row.is_known).map(|row| row.outputs.as_str()).collect();
+        if !known.is_empty() {
+            let _ = write!(text, "\nfastest when measured before: {}\n", known.join("; "));
+        }
+        text + &self.measurements() + "\n"
+    }
+
+    /// What measurements say of the model.
+    fn measurements(&self) -> String {
+        let (plans, kernels) = self.kept;
+        if plans == 0 {
+            return String::new();
+        }
+        let mut text = format!("\nmeasurements that are kept: {plans} of {kernels} kernels");
+        let Some(fit) = &self.fits[1] else {
+            return text + "; the model is fitted to those of 4 and more\n";
+        };
+        let [launch, memory, compute, loops] = fit.factors;
+        let _ = write!(
+            text,
+            "\nfit on {} of them: launch x {launch:.2}, memory x {memory:.2}, operations x {compute:.2}, loops x \
+             {loops:.2}\nerror on the other {}: {:.0} % (median), {:.0} % without the fit\n",
+            fit.kernels[0],
+            fit.kernels[1],
+            fit.error * 100.0,
+            fit.before * 100.0,
+        );
+        let was_used = self.fits[0].as_ref().is_some_and(Fit::helps);
+        text += if was_used { "this search used the fit" } else { "this search used no fit" };
+        text + if fit.helps() { ", the next one does\n" } else { ", nor does the next one\n" }
     }
 
     /// The plans that are kept, as a file of plans. Groups that have none are scheduled as usual.
@@ -157,6 +244,9 @@ struct Bench<'a> {
     path: &'a Path,
     /// The plans that were kept of the kernels before.
     kept: Vec<String>,
+    /// The plans of the kernel that was measured last, and the nanoseconds of the kernel in each
+    /// run.
+    plans: Vec<(Plan, Vec<f64>)>,
 }
 
 /// A plan that is timed.
@@ -164,6 +254,9 @@ struct Candidate {
     text: Option<String>,
     backend: CpuBackend,
     times: Vec<f64>,
+    plan: Plan,
+    /// Nanoseconds of the kernel.
+    of_kernel: Vec<f64>,
 }
 
 /// A plan is kept if it is faster by more than what two runs of one plan differ by.
@@ -193,16 +286,20 @@ impl<'a> Bench<'a> {
             .into();
         let inputs = fitting(graph, &inputs);
         let path = &program.path;
-        let mut bench = Bench { measurement, graph, env, inputs, wanted: IValue::None, path, kept: Vec::new() };
-        bench.wanted = bench.run(None)?.0;
+        let mut bench =
+            Bench { measurement, graph, env, inputs, wanted: IValue::None, path, kept: Vec::new(), plans: Vec::new() };
+        bench.wanted = bench.run(None, None)?.0;
         Ok(bench)
     }
 
     /// The results of a run, and its milliseconds.
-    fn run(&self, backend: Option<&CpuBackend>) -> Result<(IValue, f64), Error> {
+    fn run(&self, backend: Option<&CpuBackend>, times: Option<&mut OperatorTimes>) -> Result<(IValue, f64), Error> {
         let stopped = |stop| Error::new(Kind::Refused, format!("{}: {stop}", self.path.display()));
         let inputs = copied(&self.inputs);
         let mut machine = machine(self.graph, &self.env, backend);
+        if let Some(times) = times {
+            machine = machine.watched(times);
+        }
         let begin = Instant::now();
         let results = machine.run(inputs).map_err(stopped)?;
         let time = begin.elapsed().as_secs_f64() * 1e3;
@@ -210,7 +307,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Compiles a plan and compares what it computes with the interpreter's results.
-    fn candidate(&self, text: Option<String>, workspace: &Workspace<'_>) -> Result<Candidate, Error> {
+    fn candidate(&self, text: Option<String>, plan: &Plan, workspace: &Workspace<'_>) -> Result<Candidate, Error> {
         let all = self.kept.iter().chain(&text).cloned().collect::<Vec<_>>().join("\n");
         let plans = PlanFile::parse(&all).map_err(|why| Error::new(Kind::Refused, format!("{why}:\n{all}")))?;
         let options = BackendOptions {
@@ -225,7 +322,7 @@ impl<'a> Bench<'a> {
         let Some(backend) = processor::backend(&options, workspace) else {
             return Err(Error::new(Kind::Refused, "there is no backend `cpu`".to_owned()));
         };
-        let found = self.run(Some(&backend))?.0;
+        let found = self.run(Some(&backend), None)?.0;
         if let Some(why) = backend.refused_plans().first() {
             return Err(Error::new(Kind::Refused, why.clone()));
         }
@@ -235,7 +332,10 @@ impl<'a> Bench<'a> {
         }
         let wrong = differences(&self.wanted, &found, Tolerance::of(TOLERANCE, TOLERANCE), "out");
         match wrong.first() {
-            None => Ok(Candidate { text, backend, times: Vec::new() }),
+            None => {
+                let (times, of_kernel) = Default::default();
+                Ok(Candidate { text, backend, times, plan: plan.clone(), of_kernel })
+            }
             Some(first) => Err(Error::new(Kind::Mismatch, format!("a plan computes other results: {first}\n{all}"))),
         }
     }
@@ -248,23 +348,35 @@ impl<'a> Bench<'a> {
         row: &mut Row,
         workspace: &mut Workspace<'_>,
     ) -> Result<(), Error> {
-        let mut candidates = vec![self.candidate(None, workspace)?];
+        let mut candidates = vec![self.candidate(None, chosen, workspace)?];
         for (_, plan) in row.found.best.iter().filter(|(_, plan)| plan != chosen) {
             let text = plan.print(&one.outputs, &one.kernel);
-            candidates.push(self.candidate(Some(text), workspace)?);
+            candidates.push(self.candidate(Some(text), plan, workspace)?);
         }
         for _ in 0..self.measurement.rounds {
             for candidate in &mut candidates {
-                let time = self.run(Some(&candidate.backend))?.1;
+                let mut operators = OperatorTimes::default();
+                let time = self.run(Some(&candidate.backend), Some(&mut operators))?.1;
                 candidate.times.push(time);
+                candidate.of_kernel.extend(operators.of_group(&one.outputs).map(|seconds| seconds * 1e9));
             }
         }
         let middles: Vec<Middle> = candidates.iter().map(|candidate| Middle::of(candidate.times.clone())).collect();
         let fastest = (1..middles.len()).min_by(|&a, &b| middles[a].median.total_cmp(&middles[b].median));
         let kept = fastest.filter(|&at| middles[at].median < middles[0].median * CLEARLY).unwrap_or(0);
-        row.text = candidates.swap_remove(kept).text;
+        row.text = candidates[kept].text.clone();
+        self.plans = candidates.into_iter().map(|one| (one.plan, one.of_kernel)).collect();
         row.measured = Some((middles[0], middles[kept], middles.len()));
         self.kept.extend(row.text.clone());
         Ok(())
+    }
+
+    /// Keeps the times of the kernel that was measured last.
+    fn note(&mut self, one: &SizedKernel, device: &Device, kernel: u64, bank: &mut Bank) {
+        for (plan, times) in self.plans.drain(..).filter(|(_, times)| !times.is_empty()) {
+            let Some(estimate) = estimate(&one.model(device), &plan, Open::default()) else { continue };
+            let text = plan_in_a_line(&plan.print(&one.outputs, &one.kernel));
+            bank.add(Record::new(kernel, &estimate, Middle::of(times).median, text));
+        }
     }
 }

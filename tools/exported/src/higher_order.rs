@@ -17,10 +17,11 @@ pub(crate) fn write<'j>(writer: &mut Writer<'_>, frame: &mut Frame<'j>, name: &s
         "while_loop" => while_loop(writer, frame, call),
         "map_impl" | "map" => map(writer, frame, call),
         "scan" => scan(writer, frame, call),
-        "wrap_with_set_grad_enabled" => without_gradients(writer, frame, call),
+        "wrap_with_set_grad_enabled" => region(writer, frame, call, 1),
+        "wrap_with_autocast" => autocast(writer, frame, call),
         _ => refuse(format!(
-            "the higher-order operator {} has no form in IR; expected cond, while_loop, map_impl, scan \
-             or wrap_with_set_grad_enabled",
+            "the higher-order operator {} has no form in IR; expected cond, while_loop, map_impl, scan, \
+             wrap_with_set_grad_enabled or wrap_with_autocast",
             shown(name)
         )),
     }
@@ -290,12 +291,12 @@ fn mapped<'j>(writer: &mut Writer<'_>, frame: &Frame<'j>, call: &Call<'j>) -> Re
     }
 }
 
-/// `wrap_with_set_grad_enabled(enabled, body, …)`: the body, where results do not depend on
-/// gradients.
-fn without_gradients<'j>(writer: &mut Writer<'_>, frame: &mut Frame<'j>, call: &Call<'j>) -> Result<()> {
-    let body = graph_of(call, 1)?;
+/// A region that has no effect on results, `wrap_with_set_grad_enabled(enabled, body, …)`: its
+/// body, which is the argument `at`.
+fn region<'j>(writer: &mut Writer<'_>, frame: &mut Frame<'j>, call: &Call<'j>, at: usize) -> Result<()> {
+    let body = graph_of(call, at)?;
     let mut inputs = Vec::new();
-    for at in 2..call.inputs.len() {
+    for at in at + 1..call.inputs.len() {
         inputs.extend(values_of(writer, frame, call, at)?);
     }
     let results = inlined(writer, body, &inputs)?;
@@ -305,4 +306,33 @@ fn without_gradients<'j>(writer: &mut Writer<'_>, frame: &mut Frame<'j>, call: &
         }
     }
     Ok(())
+}
+
+/// `wrap_with_autocast(device, dtype, enabled, cache, body, …)`: a region in which operators of a
+/// device compute in another element type. It has no effect where it is switched off, or where
+/// no tensor is on the device; then it is its body.
+fn autocast<'j>(writer: &mut Writer<'_>, frame: &mut Frame<'j>, call: &Call<'j>) -> Result<()> {
+    let Some((_, Argument::Text(device))) = call.inputs.first() else { return refuse("argument 0 is no device") };
+    let is_on = !matches!(call.inputs.get(2), Some((_, Argument::Bool(false))));
+    if is_on && computes_on(graph_of(call, 4)?, device, 0) {
+        return refuse(format!(
+            "operators on {} compute in another element type in a region of autocast, which has no form in IR",
+            shown(device)
+        ));
+    }
+    region(writer, frame, call, 4)
+}
+
+/// Graphs within the graph of a region.
+const DEEPEST: usize = 64;
+
+/// Whether a graph, or one within it, has a tensor on a device. Where that is not noted, it has.
+fn computes_on(graph: &Json, device: &str, depth: usize) -> bool {
+    let is_there = |meta: &Json| meta.get("device").get("type").text().is_none_or(|noted| noted == device);
+    let arguments = graph.get("nodes").items().iter().flat_map(|node| node.get("inputs").items());
+    let mut inner =
+        arguments.map(|input| input.get("arg").get("as_graph").get("graph")).filter(|graph| !graph.is_null());
+    depth > DEEPEST
+        || graph.get("tensor_values").fields().iter().any(|(_, meta)| is_there(meta))
+        || inner.any(|graph| computes_on(graph, device, depth + 1))
 }

@@ -77,6 +77,9 @@ impl<'j> Frame<'j> {
         if symbolic_numbers::write(writer, self, call)? {
             return Ok(());
         }
+        if let Some(name) = call.target.strip_prefix("torch._functorch.predispatch.") {
+            return part_of_vmap(name);
+        }
         let Some((kind, overload)) = operator_name(call.target) else {
             return refuse("it is neither an operator nor a function on numbers that is known");
         };
@@ -266,6 +269,15 @@ impl<'j> Output<'j> {
             _ => refuse(format!("a result with the tag `{tag}` has no form in IR")),
         }
     }
+}
+
+/// Loading tables of decompositions computes nothing; the other calls begin, map and end `vmap`.
+fn part_of_vmap(name: &str) -> Result<()> {
+    if name == "lazy_load_decompositions" {
+        return Ok(());
+    }
+    let help = "`exported.run_decompositions()` writes `torch.vmap` as operators";
+    Err(Refusal::new("it is a part of `torch.vmap`, which has no form in IR").with_help(help))
 }
 
 /// `torch.ops.aten.add.Tensor` is `aten::add` with the overload `Tensor`; the one without a name is

@@ -207,8 +207,8 @@ impl Suspect<'_> {
             let (mut at, mut shrunk) = (0, false);
             while at < numbers.len() && runs < MOST_RUNS {
                 (self.progress)(numbers.len() as u64, runs);
-                let behind = |i: usize| numbers.get(at + (i + 1) * size..).unwrap_or_default();
-                let without = |i: usize| [&numbers[..at + i * size], behind(i)].concat();
+                let after = |i: usize| numbers.get(at + (i + 1) * size..).unwrap_or_default();
+                let without = |i: usize| [&numbers[..at + i * size], after(i)].concat();
                 let fails = |rest: &[u64]| !rest.is_empty() && self.fails(rest).is_some();
                 let pieces = (numbers.len() - at).div_ceil(size).min(MOST_RUNS - runs);
                 let found = self.seat.first(0..pieces, |i| fails(&without(i)));

@@ -29,7 +29,7 @@ struct Waiting {
     /// The index of each node in `nodes`.
     place: FxHashMap<Node, usize>,
     /// The dependents of each node, and the number of dependencies of each.
-    behind: Vec<Vec<usize>>,
+    successors: Vec<Vec<usize>>,
     ahead: Vec<usize>,
 }
 
@@ -44,8 +44,8 @@ impl Waiting {
     fn of(graph: &Graph, db: &AliasDb, block: Block) -> Waiting {
         let nodes: Vec<Node> = graph.nodes(block).collect();
         let place = nodes.iter().enumerate().map(|(i, &node)| (node, i)).collect();
-        let (behind, ahead) = (vec![Vec::new(); nodes.len()], vec![0; nodes.len()]);
-        let mut waiting = Waiting { nodes, place, behind, ahead };
+        let (successors, ahead) = (vec![Vec::new(); nodes.len()], vec![0; nodes.len()]);
+        let mut waiting = Waiting { nodes, place, successors, ahead };
         let mut memory: FxHashMap<Location, Touched> = FxHashMap::default();
         let (mut effect, mut writes): (Option<usize>, Vec<usize>) = (None, Vec::new());
         for i in 0..waiting.nodes.len() {
@@ -75,7 +75,7 @@ impl Waiting {
         let mut ahead: Vec<usize> = ahead.into_iter().filter(|&other| other != i).collect();
         ahead.sort_unstable();
         self.ahead[i] = ahead.len();
-        ahead.into_iter().for_each(|other| self.behind[other].push(i));
+        ahead.into_iter().for_each(|other| self.successors[other].push(i));
     }
 
     /// The nodes in a random topological order.
@@ -85,7 +85,7 @@ impl Waiting {
         while !ready.is_empty() {
             let i = ready.swap_remove(draws.below(ready.len()));
             order.push(self.nodes[i]);
-            for other in std::mem::take(&mut self.behind[i]) {
+            for other in std::mem::take(&mut self.successors[i]) {
                 self.ahead[other] -= 1;
                 if self.ahead[other] == 0 {
                     ready.push(other);

@@ -440,7 +440,7 @@ impl<'a> Tracer<'a> {
 
     /// Whether a tensor requires a gradient: floating-point, and computed from such a tensor by
     /// differentiable operators. The run itself does not track this.
-    fn wants_gradient(&self, token: &Tensor) -> bool {
+    fn requires_gradient(&self, token: &Tensor) -> bool {
         let Some((_, Meaning::Value(value))) = self.tokens.get(&token.storage().address()) else { return false };
         let is_stopped = |node: Node| {
             let types: Vec<Type> = self.made.inputs(node).map(|value| self.made.ty(value)).collect();
@@ -628,7 +628,7 @@ impl Watch for Tracer<'_> {
         match source.kind(node) {
             kind if kind.as_str() == "prim::requires_grad" => {
                 let shadow = self.shadows.get(&source.input(node, 0)).and_then(IValue::tensor).cloned();
-                outputs[0] = IValue::Bool(shadow.is_some_and(|token| self.wants_gradient(&token)));
+                outputs[0] = IValue::Bool(shadow.is_some_and(|token| self.requires_gradient(&token)));
                 self.ran(node, outputs)?;
             }
             prim::IF => {

@@ -55,7 +55,7 @@ fn bisect(args: &BisectArgs, world: &mut World<'_>) -> Result<i32, Error> {
 /// Reports that the whole pipeline was found correct, or could not be judged.
 fn nothing(judged: Option<Tally>, world: &mut World<'_>) -> i32 {
     match judged {
-        Some(tally) if tally.same == 0 => cmd_validate::tell(&tally, world),
+        Some(tally) if tally.same == 0 => cmd_validate::print_meaning(&tally, world),
         judged => {
             judged.and_then(|tally| meaning(&tally).1).iter().for_each(|note| world.say(note));
             world.print(b"no failure found\n");

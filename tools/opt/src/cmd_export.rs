@@ -89,7 +89,7 @@ fn exported(args: &ExportArgs, from: &Path, to: &Path) -> Result<Written, Error>
     done
 }
 
-/// Beside the output, so that renaming stays within a file system.
+/// Next to the output, so that renaming stays within a file system.
 fn partial_path(to: &Path) -> PathBuf {
     let mut name = to.file_name().unwrap_or_default().to_owned();
     name.push(".part");

@@ -159,7 +159,7 @@ fn refuse_others(args: &RunArgs) -> Result<(), Error> {
 }
 
 /// Whether gradients are requested.
-fn wants_gradients(args: &RunArgs) -> bool {
+fn requests_gradients(args: &RunArgs) -> bool {
     args.values.grads.is_some() || args.values.grad_outputs.is_some() || !args.checks.expect_grads.is_empty()
 }
 
@@ -250,7 +250,7 @@ fn one(args: &RunArgs, world: &mut World<'_>) -> Result<i32, Error> {
     let folder = processor::folder_of_kernels(&options.semantics.backend, &world.workspace());
     let program = batch::program(&path, world)?.kept_in(folder.as_deref());
     let run = Run::read(&options, &program, &mut world.workspace())?;
-    if wants_gradients(args) {
+    if requests_gradients(args) {
         refuse_of_original(args)?;
         let ran = run.gradients(pipeline, &mut world.workspace())?;
         return finish_gradients(args, &path, ran, world);
@@ -262,7 +262,7 @@ fn one(args: &RunArgs, world: &mut World<'_>) -> Result<i32, Error> {
     let stats = std::mem::take(&mut ran.stats);
     let format = args.semantics.stats.as_deref();
     let times = ran.times.as_ref();
-    processor::tell_of_counts(ran.backend.as_ref(), format, stats, times, &mut world.workspace());
+    processor::report_counts(ran.backend.as_ref(), format, stats, times, &mut world.workspace());
     let results = match ended {
         Ok(results) => results,
         Err(code) => return Ok(code),
@@ -316,14 +316,14 @@ fn finish(args: &RunArgs, ran: &Ran<'_>, mut results: Vec<IValue>, world: &mut W
         without_elements(&mut described);
     }
     if !args.checks.expect.is_empty() {
-        return Ok(tell(&ran.compare(&whole, &tensors)?, world));
+        return Ok(print_compared(&ran.compare(&whole, &tensors)?, world));
     }
     world.print(format!("{}\n", laid_out(&json!({"outputs": described.json()}), 0)).as_bytes());
     Ok(exit::YES)
 }
 
 /// Prints the result of a comparison.
-fn tell(compared: &Compared, world: &mut World<'_>) -> i32 {
+fn print_compared(compared: &Compared, world: &mut World<'_>) -> i32 {
     world.say(&compared.to_string());
     if compared.is_equal() { exit::YES } else { exit::MISMATCH }
 }
@@ -341,7 +341,7 @@ fn finish_gradients(
         let stats = std::mem::take(&mut ran.stats);
         let format = args.semantics.stats.as_deref();
         let times = format.is_some().then_some(&ran.times);
-        processor::tell_of_counts(ran.backend.as_ref(), format, stats, times, &mut world.workspace());
+        processor::report_counts(ran.backend.as_ref(), format, stats, times, &mut world.workspace());
     }
     let whole = match ended {
         Ok(whole) => whole,
@@ -370,8 +370,9 @@ fn finish_gradients(
         world.print(format!("{}\n", laid_out(&all, 0)).as_bytes());
         return Ok(exit::YES);
     }
-    let outputs = ran.compare_outputs(&whole, &tensors)?.map_or(exit::YES, |compared| tell(&compared, world));
-    let gradients = ran.compare_gradients(&whole, &found)?.map_or(exit::YES, |compared| tell(&compared, world));
+    let outputs = ran.compare_outputs(&whole, &tensors)?.map_or(exit::YES, |compared| print_compared(&compared, world));
+    let gradients =
+        ran.compare_gradients(&whole, &found)?.map_or(exit::YES, |compared| print_compared(&compared, world));
     Ok(outputs.max(gradients))
 }
 

@@ -45,6 +45,9 @@ pub(crate) struct TuneArgs {
     /// Seed of the inputs that plans are timed with
     #[arg(long, value_name = "N", requires = "measure", default_value_t = 0)]
     pub(crate) seed: u64,
+    /// Neither read nor keep measurements, which are in the directory of compiled kernels
+    #[arg(long)]
+    pub(crate) no_cache: bool,
     /// PyTorch release whose semantics apply, such as 1.3, 1.8.1 or 2.15 [default: the newest
     /// release that prints such text]
     #[arg(long, value_name = "VERSION", require_equals = true)]
@@ -75,7 +78,8 @@ fn tune(args: &TuneArgs, world: &mut World<'_>) -> Result<i32, Error> {
         seed: args.seed,
     });
     let program = batch::program(&args.file, world)?;
-    let tuned = Tuned::of(given, TuningOptions { measurement }, &program, &mut world.workspace())?;
+    let options = TuningOptions { measurement, no_cache: args.no_cache };
+    let tuned = Tuned::of(given, options, &program, &mut world.workspace())?;
     world.print(tuned.table().as_bytes());
     if let Some(path) = &args.plan {
         let written = std::fs::write(world.path(path), tuned.plans());

@@ -159,7 +159,7 @@ fn judged(
 ) -> Result<i32, Error> {
     let code = match (result, report) {
         (Ok(tally), _) if args.json && tally.same > 0 => exit::YES,
-        (Ok(tally), _) => tell(&tally, world),
+        (Ok(tally), _) => print_meaning(&tally, world),
         (Err(_), Some(_)) if args.json => return Ok(exit::MISMATCH),
         (Err(finding), Some(report)) => {
             let finding = Finding { first: None, ..finding };
@@ -225,7 +225,7 @@ pub(crate) fn uncompared(tally: &Tally) -> i32 {
 }
 
 /// Prints the meaning of a tally.
-pub(crate) fn tell(tally: &Tally, world: &mut World<'_>) -> i32 {
+pub(crate) fn print_meaning(tally: &Tally, world: &mut World<'_>) -> i32 {
     let (text, note, compared) = meaning(tally);
     note.iter().for_each(|note| world.say(note));
     if compared {

@@ -196,7 +196,7 @@ impl Plan {
 
     pub(crate) fn session(&self, cli: &Cli) -> Session {
         Session {
-            wants_remarks: cli.watch.remarks.is_some() || cli.watch.report.is_some(),
+            collects_remarks: cli.watch.remarks.is_some() || cli.watch.report.is_some(),
             gate: self.gate.clone(),
             callees: self.callees.clone(),
             profile: self.profile.clone().map(Rc::new),
@@ -667,8 +667,8 @@ struct Validation {
 }
 
 impl Validation {
-    /// Runs the graph on the inputs from its file or a file next to it, and on generated ones; `None` if
-    /// validation is not requested.
+    /// Runs the graph on the inputs from its file or a file next to it, and on generated ones;
+    /// `None` if validation is not requested.
     fn of(
         cli: &Cli,
         plan: &Plan,

@@ -147,8 +147,8 @@ fn check_in(text: &str, name: &str, folder: &Path) -> Result<String, String> {
             continue;
         }
         if fence.language == "sh" {
-            let lines = fence.lines.iter().filter(|line| !line.starts_with('#'));
-            lines.map(|line| exists(line)).collect::<Result<(), String>>().map_err(|why| format!("{name}: {why}"))?;
+            let mut lines = fence.lines.iter().filter(|line| !line.starts_with('#'));
+            lines.try_for_each(|line| exists(line)).map_err(|why| format!("{name}: {why}"))?;
             continue;
         }
         if fence.language != "console" {
@@ -183,7 +183,7 @@ fn exists(line: &str) -> Result<(), String> {
         ["cargo", "run", rest @ ..] => ours_exist(rest.splitn(2, |word| *word == "--").nth(1).unwrap_or_default()),
         [first, rest @ ..] if OTHERS.contains(first) => {
             let is_ours = |word: &&str| word.trim_start_matches(|c: char| !c.is_alphanumeric()).ends_with("jitopt");
-            rest.iter().position(|word| is_ours(&word)).map_or(Ok(()), |at| ours_exist(&rest[at + 1..]))
+            rest.iter().position(is_ours).map_or(Ok(()), |at| ours_exist(&rest[at + 1..]))
         }
         _ => Err(format!("`{line}`: the program is not known")),
     }

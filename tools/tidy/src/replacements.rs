@@ -1,4 +1,4 @@
-//! Injected faults: `.mutants` files beside the sources, and the copy of a source that has them.
+//! Injected faults: `.mutants` files next to the sources, and the copy of a source that has them.
 //!
 //! ```text
 //! site cse.writers: a value that is written to is computed again

@@ -55,7 +55,7 @@ def _json_of(text):
 
 
 def _evaluating(module, work):
-    """What `work` makes of the module as it evaluates; the modes of its parts are left as they were."""
+    """What `work` makes of the module as it evaluates; its parts keep their modes."""
     modes = [(part, part.training) for part in module.modules()]
     try:
         return work(module.eval())
@@ -105,6 +105,6 @@ def _saved(program, path, inputs):
         torch.export.save(program, str(path))
         return str(path)
     raise TypeError(
-        "expected a path, a ScriptModule, a ScriptFunction, an ExportedProgram, a module or a function, found "
-        f"{type(program).__name__}"
+        "expected a path, a ScriptModule, a ScriptFunction, an ExportedProgram, a module or a "
+        f"function, found {type(program).__name__}"
     )

@@ -152,7 +152,7 @@ impl Smith {
 
     /// Gives a tensor its complete type, if it is computed once, from parameters of one motif
     /// alone.
-    fn tell(&mut self, known: &Known) {
+    fn complete_type(&mut self, known: &Known) {
         if let Some(tensor) = known.1.tensor() {
             self.graph.set_type(known.0, refined(tensor));
         }

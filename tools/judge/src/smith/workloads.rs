@@ -199,8 +199,8 @@ impl Smith {
         let output = self.graph.add_output(node, Type::int());
         self.known.push((output, results[taken].clone()));
         self.shown(output);
-        let behind = self.made_of("aten::mul", &[x.clone(), x]);
-        self.show(behind);
+        let square = self.made_of("aten::mul", &[x.clone(), x]);
+        self.show(square);
     }
 
     /// A constant zero-dimensional tensor in arithmetic, and an unpacked chunk.

@@ -38,8 +38,8 @@ impl Smith {
         let condition = self.made_of(kind, &[n.clone(), other])?;
         let condition = if holds == when { self.of("aten::__not__", &condition)? } else { condition };
         self.raise_if(&condition, when, "told");
-        let behind = self.made_of("aten::mul", &[n.clone(), n])?;
-        self.see_number(&behind)
+        let square = self.made_of("aten::mul", &[n.clone(), n])?;
+        self.see_number(&square)
     }
 
     /// A float minus a zero of either sign.
@@ -70,7 +70,7 @@ impl Smith {
         let (x, one) = (self.typed(&[3], dtype), self.constant(one));
         // Fresh memory that no other value aliases.
         let x = self.rectified(&x)?;
-        self.tell(&x);
+        self.complete_type(&x);
         let kind = self.pick(&["aten::div", "aten::mul", "aten::pow"]);
         let made = self.made_of(kind, &[x, one])?;
         self.graph.set_type(made.0, Type::tensor());
@@ -159,10 +159,10 @@ impl Smith {
             (self.typed(&[3, 2], DType::Float), self.typed(&[2], DType::Float), self.typed(&[2], DType::Float));
         let zero = self.constant(IValue::Int(0));
         let x = self.made_of("aten::mul", &[x, zero.clone()])?;
-        self.tell(&x);
+        self.complete_type(&x);
         let mean = self.made_of("aten::mul", &[mean, zero])?;
         let variance = self.of("aten::exp", &mean)?;
-        [&mean, &variance].into_iter().for_each(|known| self.tell(known));
+        [&mean, &variance].into_iter().for_each(|known| self.complete_type(known));
         let (half, no, none) =
             (self.constant(IValue::Float(0.5)), self.constant(IValue::Bool(false)), self.constant(IValue::None));
         let operands = [x, weight, none, mean, variance, no.clone(), half.clone(), half, no];
@@ -194,7 +194,7 @@ impl Smith {
         let [weight, bias, mean] = [(); 3].map(|()| self.typed(&[2], dtype));
         let zero = self.constant(IValue::Int(0));
         let variance = self.made_of("aten::mul", &[mean.clone(), zero])?;
-        self.tell(&variance);
+        self.complete_type(&variance);
         let (half, epsilon) = (self.constant(IValue::Float(0.5)), self.constant(IValue::Float(1e-8)));
         let no = self.constant(IValue::Bool(false));
         let operands = [x, weight, bias, mean, variance, no.clone(), half, epsilon, no];

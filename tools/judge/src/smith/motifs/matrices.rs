@@ -88,9 +88,9 @@ impl Smith {
         let shape: &[i64] = self.pick(&[&[2, 4][..], &[4], &[1, 4]]);
         let summand = self.typed(shape, DType::Float);
         let a = self.rectified(&a)?;
-        self.tell(&a);
+        self.complete_type(&a);
         let product = self.made_of("aten::mm", &[a.clone(), b])?;
-        self.tell(&product);
+        self.complete_type(&product);
         if self.chance(3) {
             self.grow(&a)?;
         }

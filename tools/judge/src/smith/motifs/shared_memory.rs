@@ -48,12 +48,12 @@ impl Smith {
         ]);
         let (a, b) = (self.large(first), self.typed(&[2, 2], second));
         let b = self.rectified(&b)?;
-        self.tell(&b);
+        self.complete_type(&b);
         let dims = self.pick(&[[0, 0], [1, 1], [0, 1], [1, 0], [0, 0], [1, 1]]);
         let parts = self.list(&[a, b.clone()], Type::tensor())?;
         let dim = self.constant(IValue::Int(dims[0]));
         let joined = self.made_of("aten::cat", &[parts, dim])?;
-        self.tell(&joined);
+        self.complete_type(&joined);
         if first == last && self.chance(2) {
             self.grow(&b)?;
         }
@@ -74,7 +74,7 @@ impl Smith {
         }
         let value = IValue::Tensor(Tensor::of(&[1e6; 4], dtype, &[2, 2], Precision::Typed));
         let known = self.given(value, Type::tensor());
-        self.tell(&known);
+        self.complete_type(&known);
         known
     }
 
@@ -120,7 +120,7 @@ impl Smith {
     pub(super) fn held_by_a_list(&mut self) -> Option<()> {
         let (x, one) = (self.typed(&[2], DType::Float), self.one());
         let memory = self.rectified(&x)?;
-        self.tell(&memory);
+        self.complete_type(&memory);
         let same = self.made_of("aten::mul", &[memory.clone(), one])?;
         let list = self.list(&[same], Type::tensor())?;
         self.see(&list)?;
