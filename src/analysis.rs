@@ -1,17 +1,9 @@
 //! Analyses of a graph: which values may share memory, which nodes write to it, and which nodes may
 //! be reordered.
 //!
-//! ```
-//! use jitopt_core::{analysis::AliasDb, text};
-//!
-//! let text = b"graph(%x : Tensor):\n  %1 : int = prim::Constant[value=1]()\n  %y : Tensor = aten::neg(%x)\n  \
-//!     %z : Tensor = aten::add_(%y, %1, %1)\n  return (%z)\n";
-//! let graph = text::parse(text, text::ParseOptions::default()).expect("a graph").graph;
-//! let db = AliasDb::new(&graph);
-//! let value = |name: &[u8]| graph.value_named(name).expect("a name of the graph");
-//! assert!(db.may_alias(value(b"y"), value(b"z")) && !db.may_alias(value(b"x"), value(b"z")));
-//! assert!(db.has_writers(value(b"y")) && !db.has_writers(value(b"x")));
-//! ```
+#![doc = "```ignore"]
+#![doc = include_str!("analysis/aliasing_example.rs")]
+#![doc = "```"]
 //!
 //! An analysis is computed once and kept as long as the computation does not change, never per
 //! rewrite: [`AliasDb::is_current`] decides. Nothing here edits a graph, except that [`moves`]
@@ -19,6 +11,8 @@
 
 pub mod alias;
 mod alias_dump;
+#[cfg(test)]
+mod aliasing_example;
 pub mod axis_maps;
 pub mod differentiability;
 pub mod fingerprints;

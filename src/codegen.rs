@@ -52,6 +52,6 @@ pub mod prelude;
 pub mod search;
 mod source_lines;
 pub mod target;
-mod text_lines;
+pub mod text_lines;
 pub mod whole_graph;
 pub mod window;

@@ -26,16 +26,9 @@
 //!
 //! `interpreter/coverage.md` has a table of operators and element types: observed, run, refused.
 //!
-//! ```
-//! use jitopt_core::interpreter::{Environment, IValue, Machine};
-//! use jitopt_core::text::{ParseOptions, parse};
-//!
-//! let text = b"graph(%n : int):\n  %m : int = aten::add(%n, %n)\n  return (%m)\n";
-//! let parsed = parse(text, ParseOptions::default()).expect("it is a graph");
-//! let environment = Environment::default();
-//! let results = Machine::new(&parsed.graph, &environment).run(vec![IValue::Int(21)]).expect("it runs");
-//! assert!(matches!(results[..], [IValue::Int(42)]));
-//! ```
+#![doc = "```ignore"]
+#![doc = include_str!("interpreter/running_example.rs")]
+#![doc = "```"]
 
 pub mod call;
 pub mod comparison;
@@ -57,6 +50,8 @@ pub mod profile;
 pub mod random;
 pub mod release_semantics;
 pub mod resumption;
+#[cfg(test)]
+mod running_example;
 pub mod shown_values;
 pub mod sketch;
 pub mod specialization;

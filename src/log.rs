@@ -16,23 +16,14 @@
 //! ```
 //!
 //! A driver subscribes for the duration of one unit of work:
-//! ```
-//! use jitopt_core::log::{KnownNames, parse_spec, subscriber, tracing};
-//! use jitopt_core::{graph_debug, graph_dump, graph_update};
-//!
-//! let known = KnownNames(&[("fuser", &["fuse"])]);
-//! let (spec, _warnings) = parse_spec(">fuse:fuser.cpp=debug", &known)?;
-//! let listener = subscriber(spec, |text| assert!(text.starts_with('[')));
-//! tracing::subscriber::with_default(listener, || {
-//!     graph_dump!("Before fusion", "graph():\n  return ()");
-//!     graph_update!("Fused {} into {}", "%3", "%5");
-//!     graph_debug!("kept {node}: it writes", node = "%7");
-//! });
-//! # Ok::<(), jitopt_core::log::SpecError>(())
-//! ```
+#![doc = "```ignore"]
+#![doc = include_str!("log/subscribing_example.rs")]
+#![doc = "```"]
 
 mod did_you_mean;
 mod spec;
+#[cfg(test)]
+mod subscribing_example;
 
 pub use did_you_mean::did_you_mean;
 pub use spec::{FLAG, Problem, Spec, Verbosity, Warning, file_stem, resolve_spec};

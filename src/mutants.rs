@@ -1,7 +1,7 @@
 //! The active injected fault; compiled with the feature `mutants` only.
 //!
 //! A *site* is an expression that decides about a rewrite. The wrong expressions in its place are
-//! its *mutants*, named `SITE:KIND`. They stand in `.mutants` files beside the sources;
+//! its *mutants*, named `SITE:KIND`. They stand in `.mutants` files next to the sources;
 //! `cargo xtask mutants` inserts them in a copy of the tree as
 //!
 //! ```text

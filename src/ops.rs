@@ -5,13 +5,9 @@
 //! [`schema`]) and the columns that a schema does not have ([`rules`], [`formulas`]).
 //! [`Operator::resolve`] finds the overload of a node.
 //!
-//! ```
-//! use jitopt_core::{ops, symbol::Symbol, types::{Type, era::Era}};
-//!
-//! let add = ops::operator(Era::V2, Symbol::new("aten::add"));
-//! let found = add.resolve(&[Type::tensor(), Type::tensor(), Type::int()]);
-//! assert!(found.schema().is_some_and(|schema| schema.overload == "Tensor" && add.is_pure(Some(schema))));
-//! ```
+#![doc = "```ignore"]
+#![doc = include_str!("ops/resolving_example.rs")]
+#![doc = "```"]
 //!
 //! **Unknown operators are legal.** Their row is the worst case: they read and write everything,
 //! may have any effect and never give the same result twice. PyTorch takes an unknown `prim::` kind
@@ -31,6 +27,8 @@ pub mod nearby;
 pub mod overloads;
 pub mod recipes;
 pub mod release_rules;
+#[cfg(test)]
+mod resolving_example;
 pub mod rows;
 pub mod rules;
 pub mod schema;

@@ -6,7 +6,7 @@
 //! not be the last one of the space. Values computed elementwise from it have the same axis map,
 //! and the operand of the reduction has not; where a value would need both maps there is no kernel.
 
-use super::reduced_dims::{Axes, axes, column_reductions, is_beside, is_of_channels, keeps, recipes_of};
+use super::reduced_dims::{Axes, axes, column_reductions, is_column_reduction, is_of_channels, keeps, recipes_of};
 use crate::ir::{Graph, Node, Value};
 use crate::symbol::prim;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -91,7 +91,7 @@ impl AxisMaps {
         let (mut kept, mut free, mut column_reduction) = Default::default();
         for (k, output) in graph.outputs(node).enumerate() {
             let set: &mut FxHashSet<Value> = match axes(graph, node) {
-                _ if is_beside(graph, output) => &mut column_reduction,
+                _ if is_column_reduction(graph, output) => &mut column_reduction,
                 _ if keeps(graph, node, k) => continue,
                 Some(Axes::All) => &mut free,
                 _ => &mut kept,

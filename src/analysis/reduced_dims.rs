@@ -95,17 +95,18 @@ fn becomes_one(graph: &Graph, node: Node, schema: &Schema) -> bool {
 
 /// The results of a node that are sums over other dimensions than its main reduction, with those
 /// dimensions: secondary reductions, one sum for each position in its rows.
-pub(crate) fn besides(graph: &Graph, node: Node) -> Option<(SmallVec<[Value; 2]>, Axes)> {
+pub(crate) fn returned_columns(graph: &Graph, node: Node) -> Option<(SmallVec<[Value; 2]>, Axes)> {
     let recipe = recipes_of(graph, node).first()?;
-    let is_beside = |(k, _): &(usize, Value)| recipe.is_beside(*k);
-    let all: SmallVec<[Value; 2]> = graph.outputs(node).enumerate().filter(is_beside).map(|(_, value)| value).collect();
+    let is_column_reduction = |(k, _): &(usize, Value)| recipe.is_column_reduction(*k);
+    let all: SmallVec<[Value; 2]> =
+        graph.outputs(node).enumerate().filter(is_column_reduction).map(|(_, value)| value).collect();
     let Some(Axes::These(rows)) = axes(graph, node).filter(|_| !all.is_empty()) else { return None };
     Some((all, Axes::ButLast(rows.len())))
 }
 
 /// Whether a value is a secondary reduction of the node that defines it.
-pub fn is_beside(graph: &Graph, value: Value) -> bool {
-    graph.definer(value).and_then(|node| besides(graph, node)).is_some_and(|(all, _)| all.contains(&value))
+pub fn is_column_reduction(graph: &Graph, value: Value) -> bool {
+    graph.definer(value).and_then(|node| returned_columns(graph, node)).is_some_and(|(all, _)| all.contains(&value))
 }
 
 /// Whether a value is the result of a reduction, and not an elementwise result of the same node.
@@ -213,7 +214,7 @@ pub(crate) fn column_reductions(section: &Graph) -> Vec<Value> {
     };
     let others = section.nodes(section.root()).filter(is_other).map(|node| section.output(node, 0));
     let of_same_nodes =
-        section.nodes(section.root()).filter_map(|node| besides(section, node)).flat_map(|(all, _)| all);
+        section.nodes(section.root()).filter_map(|node| returned_columns(section, node)).flat_map(|(all, _)| all);
     match section.nodes(section.root()).any(|node| excludes_column_reductions(section, node)) {
         true => Vec::new(),
         false => others.chain(of_same_nodes).collect(),

@@ -22,14 +22,11 @@ use super::kernel::{Direction, Inner};
 use super::nest::{Axis, Buffer, Known, Nest, Place, Scope, Spread, Stmt, Term};
 use super::number_type::NumberType;
 use super::source_lines::{Printing, head};
-use super::text_lines::Lines;
+use super::text_lines::{Lines, SourceText};
 use super::window::{Gives, Guard};
 
-/// Bytes of a line of the caches.
-pub(super) const LINE: usize = 64;
-
 /// The function of a nest.
-pub(crate) fn function(name: &str, nest: &Nest) -> String {
+pub(crate) fn function(name: &str, nest: &Nest) -> SourceText {
     let mut printer = Printer { nest, lines: Lines::of_source(), loops: Vec::new() };
     printer.head(name);
     printer.body();
@@ -140,19 +137,12 @@ impl Printer<'_> {
         value_type(self.nest.buffers[buffer].dtype)
     }
 
-    /// The name of a buffer's value with another first letter.
-    fn beside(&self, letter: char, buffer: usize) -> String {
-        format!("{letter}{}", &self.nest.values[self.nest.buffers[buffer].value].name[1..])
-    }
-
-    /// The memory of a buffer.
-    fn memory_of(&self, buffer: usize) -> String {
-        self.beside(if self.nest.buffers[buffer].scope == Scope::Row { 'c' } else { 't' }, buffer)
-    }
-
-    /// The part of it that is a tile's.
-    fn name_of(&self, buffer: usize) -> String {
-        self.beside(if self.nest.buffers[buffer].scope == Scope::Row { 'u' } else { 't' }, buffer)
+    /// The memory of a buffer, and the part of it that is a tile's: the name of its value with
+    /// another first letter.
+    fn names_of(&self, buffer: usize) -> [String; 2] {
+        let Buffer { value, scope, .. } = self.nest.buffers[buffer];
+        let letters = if scope == Scope::Row { ["c", "u"] } else { ["t", "t"] };
+        letters.map(|letter| format!("{letter}{}", &self.nest.values[value].name[1..]))
     }
 
     /// The element of an access at the point of the loop.
@@ -184,14 +174,14 @@ impl Printing for Printer<'_> {
             Stmt::For(all) => self.loop_over(all),
             Stmt::Alloc(buffer) => {
                 let Buffer { elements, scope, .. } = self.nest.buffers[*buffer];
-                let (ty, name) = (self.type_of(*buffer), self.memory_of(*buffer));
+                let (ty, [name, _]) = (self.type_of(*buffer), self.names_of(*buffer));
                 let aligned = if scope == Scope::Rows { "" } else { " __attribute__((aligned(64)))" };
                 self.line(&format!("{ty} {name}[{elements}]{aligned};"));
             }
             Stmt::Open(Place::Access(access)) => self.open_access(*access),
             Stmt::Open(Place::Buffer(buffer)) => {
-                let (ty, all) = (self.type_of(*buffer), self.memory_of(*buffer));
-                self.line(&format!("{ty} *restrict {} = {all} + from;", self.name_of(*buffer)));
+                let (ty, [all, name]) = (self.type_of(*buffer), self.names_of(*buffer));
+                self.line(&format!("{ty} *restrict {name} = {all} + from;"));
             }
             Stmt::Let { value, compute, note } => {
                 let ty = value_type(self.nest.values[*value].dtype);
@@ -207,7 +197,7 @@ impl Printing for Printer<'_> {
                 let (name, size) = (&self.nest.accesses[*access].name, self.nest.accesses[*access].dtype.size());
                 self.line(&format!("if (stream) jo_stream(to_{name}, {name}, m * {size});"));
             }
-            Stmt::Prefetch { accesses, ahead } => self.prefetch(accesses, *ahead),
+            Stmt::Prefetch { accesses, ahead, step } => self.prefetch(accesses, *ahead, *step),
             Stmt::Begin(variables) => self.begin(variables),
             Stmt::Set { variable, term, note } => {
                 let statement = self.set(*variable, term);
@@ -230,7 +220,7 @@ impl Printing for Printer<'_> {
             Stmt::Inclusive(variable) => {
                 self.line(&format!("#pragma omp scan inclusive({})", self.nest.variables[*variable].name));
             }
-            Stmt::Turn { number, body } => {
+            Stmt::Phase { number, body } => {
                 self.open(&format!("if (phase == {number}) {{"));
                 self.stmts(body);
                 self.line("goto next;");
@@ -270,7 +260,7 @@ impl Spelling for Printer<'_> {
                     Scope::Rows => self.row(),
                     Scope::Tile | Scope::Row | Scope::Thread => "i",
                 };
-                format!("{}[{index}]", self.name_of(buffer))
+                format!("{}[{index}]", self.names_of(buffer)[1])
             }
             Place::Access(at) => {
                 let access = &self.nest.accesses[at];

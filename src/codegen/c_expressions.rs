@@ -39,6 +39,11 @@ pub(super) trait Spelling {
         String::new()
     }
 
+    /// The result of a row that an earlier launch has left in a slot.
+    fn merged(&self, _slot: usize, _ty: NumberType) -> String {
+        String::new()
+    }
+
     /// A slot of the state that a part has left.
     fn found(&self, slot: usize, ty: NumberType) -> String {
         format!("*(const {ty} *)(of + {})", SLOT * slot)
@@ -131,6 +136,7 @@ pub(super) trait Spelling {
                 self.of_thread(origin)
             }
             Origin::Found(slot, ty) => self.found(slot, ty),
+            Origin::Merged(slot, ty) => self.merged(slot, ty),
         }
     }
 

@@ -32,16 +32,13 @@
 //! before it, goes from 1.38 of a copy to 1.06. Elementwise sums of two tensors and reductions by
 //! sum are memory-bound with or without.
 
-use super::c::{LINE, Printer};
+use super::c::Printer;
 use super::c_expressions::{SLOT, Spelling};
 use super::c_spelling::memory_type;
 use super::kernel::{Direction, Inner};
-use super::nest::{Axis, Bind, Distance, For, Watch};
+use super::nest::{APART, Axis, Bind, Distance, For, Watch};
 use super::source_lines::Printing;
 use super::window::{Gives, Guard};
-
-/// Elements that are in lines of the caches of one part of a split row only.
-const APART: usize = 64;
 
 impl Printer<'_> {
     /// The pieces of a row: its innermost reduced dimension, `blocks` times. A part of a split row
@@ -53,7 +50,7 @@ impl Printer<'_> {
         self.line("for (i64 d = kept; d < last; d++) blocks *= shape[d];");
         self.line("const double count = (double)(blocks * width);");
         self.line("(void)count;");
-        if self.nest.direction == Direction::Split {
+        if self.is_split() {
             self.line("const i64 phase = args->phase, part = args->part, parts = args->parts;");
             self.line("char *const found = args->found;");
             self.line("const i64 whole = blocks >= parts;");
@@ -66,7 +63,6 @@ impl Printer<'_> {
     }
 
     pub(super) fn loop_over(&mut self, all: &For) {
-        let is_split = self.nest.direction == Direction::Split;
         match all.axis {
             Axis::Tiles(_) | Axis::Rows | Axis::Columns(_) => {
                 self.line("i64 tile = begin % tiles;");
@@ -128,7 +124,7 @@ impl Printer<'_> {
         if let Axis::Columns(_) = all.axis {
             self.line("const i64 from = tile * columns, m = n - from < columns ? n - from : columns;");
         }
-        if all.axis == Axis::Rows && is_split {
+        if all.axis == Axis::Rows && self.is_split() {
             let each = SLOT * self.nest.slots;
             self.line(&format!("char *const own = found + (item * parts + part) * {each};"));
         }
@@ -147,28 +143,27 @@ impl Printer<'_> {
         self.open("{");
         self.line(&format!("i64 along[64] = {{0}}, o[{accesses}] = {{0}};"));
         let (first, behind) = self.range_of_pieces();
-        if self.nest.direction == Direction::Split {
-            let start = format!(
-                "if (blocks > 0) jo_first(shape + kept, rank, last - kept, first_block, strides + kept, {accesses}, along + kept, o);"
-            );
-            self.line(&start);
+        if self.is_split() {
+            let first = "jo_first(shape + kept, rank, last - kept, first_block, strides + kept";
+            self.line(&format!("if (blocks > 0) {first}, {accesses}, along + kept, o);"));
         }
         self.open(&format!("for (i64 b = {first}; b < {behind}; b++) {{"));
     }
 
+    fn is_split(&self) -> bool {
+        self.nest.direction == Direction::Split
+    }
+
     fn range_of_pieces(&self) -> (&'static str, &'static str) {
-        if self.nest.direction == Direction::Split { ("first_block", "behind") } else { ("0", "blocks") }
+        if self.is_split() { ("first_block", "behind") } else { ("0", "blocks") }
     }
 
     fn blocks(&mut self, size: usize, first: Option<(usize, usize)>) {
         let is_outer = self.nest.direction == Direction::Outer;
         let (at, many) = if is_outer { ("first", "rows") } else { ("from", "m") };
-        let is_split = self.nest.direction == Direction::Split;
-        let (left, right) = if is_split { ("left", "right") } else { ("0", "width") };
-        let (most, step) = match first {
-            Some(_) => (", most", "most".to_owned()),
-            None => ("", size.to_string()),
-        };
+        let (left, right) = if self.is_split() { ("left", "right") } else { ("0", "width") };
+        let size_text = size.to_string();
+        let (most, step) = if first.is_some() { (", most", "most") } else { ("", size_text.as_str()) };
         self.open(&format!("for (i64 {at} = {left}{most}; {at} < {right}; {at} += {step}) {{"));
         if let Some((counter, first)) = first {
             self.line(&format!("most = {} > 0 ? {size} : {first};", self.variable(counter)));
@@ -181,7 +176,7 @@ impl Printer<'_> {
         let accesses = self.nest.accesses.len();
         match axis {
             Axis::Tiles(_) | Axis::Rows | Axis::Columns(_) => {
-                if self.nest.direction == Direction::Split {
+                if self.is_split() {
                     self.line("next:");
                 }
                 self.line("if (++tile < tiles) continue;");
@@ -276,35 +271,26 @@ impl Printer<'_> {
 
     /// How far an access is from the beginning of its row.
     fn behind(&self, at: usize) -> String {
-        let mut behind = String::new();
-        // An access with one element per row does not advance within it.
-        if self.is_in(|axis| *axis == Axis::Pieces) && !self.nest.accesses[at].is_of_row {
-            behind += &format!(" + o[{at}]");
-        }
-        if self.is_in(|axis| *axis == Axis::Side) {
-            behind += &format!(" + r * strides[{at} * rank + kept - 1]");
-        }
-        if self.is_in(|axis| matches!(axis, Axis::Lines { .. })) {
-            behind += &format!(" + (first + j) * strides[{at} * rank + last]");
-        }
-        if self.is_in(|axis| matches!(axis, Axis::Parts { .. })) {
-            behind += &match self.nest.accesses[at].inner {
-                Inner::Broadcast => String::new(),
-                Inner::Unit => " + c".to_owned(),
-                Inner::Strided => format!(" + c * s{at}"),
-            };
-        }
-        behind
+        let (inner, is_of_row) = (self.nest.accesses[at].inner, self.nest.accesses[at].is_of_row);
+        let offset = |axis: &Axis| match axis {
+            // An access with one element per row does not advance within it.
+            Axis::Pieces if !is_of_row => format!(" + o[{at}]"),
+            Axis::Side => format!(" + r * strides[{at} * rank + kept - 1]"),
+            Axis::Lines { .. } => format!(" + (first + j) * strides[{at} * rank + last]"),
+            Axis::Parts { .. } if inner == Inner::Unit => " + c".to_owned(),
+            Axis::Parts { .. } if inner == Inner::Strided => format!(" + c * s{at}"),
+            _ => String::new(),
+        };
+        self.loops.iter().map(offset).collect()
     }
 
     /// One loop that prefetches a cache line of each access at a time.
-    pub(super) fn prefetch(&mut self, accesses: &[usize], ahead: Distance) {
-        let widest = accesses.iter().map(|&at| self.nest.accesses[at].dtype.size()).max().unwrap_or(LINE);
+    pub(super) fn prefetch(&mut self, accesses: &[usize], ahead: Distance, step: usize) {
         let when = match ahead {
             Distance::NextRow(most) => format!("prefetch && kept > 0 && blocks * width <= {most}"),
             _ => "prefetch".to_owned(),
         };
-        self.open(&format!("if ({when}) for (i64 i = 0; i < m; i += {}) {{", LINE / widest));
+        self.open(&format!("if ({when}) for (i64 i = 0; i < m; i += {step}) {{"));
         for &at in accesses {
             let far = match ahead {
                 Distance::Elements(n) => n.to_string(),
@@ -312,13 +298,11 @@ impl Printer<'_> {
                 Distance::NextRow(_) => format!("strides[{at} * rank + kept - 1]"),
             };
             let name = &self.nest.accesses[at].name;
-            let fetch = match self.at_once() {
-                Some(lines) => {
-                    format!("for (i64 u = 0; u < {lines}; u++) __builtin_prefetch({name} + u * d{at} + i + {far});")
-                }
-                None => format!("__builtin_prefetch({name} + i + {far});"),
+            let (each, row) = match self.at_once() {
+                Some(lines) => (format!("for (i64 u = 0; u < {lines}; u++) "), format!(" + u * d{at}")),
+                None => (String::new(), String::new()),
             };
-            self.line(&fetch);
+            self.line(&format!("{each}__builtin_prefetch({name}{row} + i + {far});"));
         }
         self.close();
     }

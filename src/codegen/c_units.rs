@@ -6,26 +6,15 @@
 //! `t_x` an array of such, and for reductions `a_x` the total, `p_x` that of a block.
 
 use super::prelude;
+use super::text_lines::SourceText;
 
 /// One translation unit of several functions: what they call of the prelude, then each of them.
-pub(crate) fn unit(functions: &[String]) -> String {
-    let mut text = prelude::types().to_owned();
-    text += &prelude::used_by(&prelude::symbols(functions.iter().map(String::as_str)));
+pub(crate) fn unit(functions: &[SourceText]) -> SourceText {
+    let used = prelude::used_by(&prelude::symbols(functions.iter().map(SourceText::text)));
+    let mut unit = SourceText::from(prelude::types().to_owned() + &used);
     for function in functions {
-        text += "\n";
-        text += function;
+        unit.push("\n");
+        unit.append(function);
     }
-    text
-}
-
-/// A text without what only people read: lines of the graph, in whose types sizes may stand.
-pub(crate) fn without_notes(text: &str) -> String {
-    text.lines().map(|line| line.split("//").next().unwrap_or_default().trim_end()).fold(
-        String::new(),
-        |mut all, line| {
-            all += line;
-            all.push('\n');
-            all
-        },
-    )
+    unit
 }

@@ -173,7 +173,7 @@ impl Counter<'_> {
             }
             // The second time is rare.
             Stmt::Retry { body, .. } => self.stmts(body, around),
-            Stmt::Scope(body) | Stmt::Turn { body, .. } | Stmt::Once { body, .. } => self.stmts(body, around),
+            Stmt::Scope(body) | Stmt::Phase { body, .. } | Stmt::Once { body, .. } => self.stmts(body, around),
             Stmt::Prefetch { accesses, .. } => {
                 self.counts.prefetches = true;
                 if !self.open.ahead {

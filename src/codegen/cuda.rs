@@ -29,7 +29,7 @@ use super::nest::{
 use super::number_type::NumberType;
 use super::prelude;
 use super::source_lines::{Printing, head};
-use super::text_lines::Lines;
+use super::text_lines::{Lines, SourceText};
 use std::collections::BTreeSet;
 
 /// What every unit begins with.
@@ -43,19 +43,23 @@ const PIECES: [(&[&str], &str); 3] = [
 ];
 
 /// A unit of several functions.
-pub(crate) fn unit(functions: &[String]) -> String {
-    let symbols = prelude::symbols(functions.iter().map(String::as_str));
+pub(crate) fn unit(functions: &[SourceText]) -> SourceText {
+    let symbols = prelude::symbols(functions.iter().map(SourceText::text));
     // On processors compilers must not know that it is 0; here a load of it would cost more.
     let called = prelude::used_by(&symbols).replace("static __attribute__((used)) u32 jo_none;", "#define jo_none 0u");
     let inner = prelude::symbols(std::iter::once(called.as_str()));
     let has = |name: &&str| symbols.contains(name) || inner.contains(name);
     let pieces: String = PIECES.iter().filter(|(names, _)| names.iter().any(has)).map(|(_, text)| *text).collect();
-    let head = format!("{}{called}\n{pieces}", HEAD.trim_end());
-    functions.iter().fold(head, |unit, function| unit + "\n" + function)
+    let mut unit = SourceText::from(format!("{}{called}\n{pieces}", HEAD.trim_end()));
+    for function in functions {
+        unit.push("\n");
+        unit.append(function);
+    }
+    unit
 }
 
 /// The function of a nest.
-pub(crate) fn function(name: &str, nest: &Nest) -> String {
+pub(crate) fn function(name: &str, nest: &Nest) -> SourceText {
     let mut printer = Printer { nest, lines: Lines::of_source() };
     head(&mut printer.lines, nest);
     let blocks = if nest.blocks > 0 { format!(", {}", nest.blocks) } else { String::new() };
@@ -301,8 +305,8 @@ impl Printer<'_> {
 
     /// Where a slot of a part of a row is: slots have 8 bytes each, and those of neighbouring rows
     /// are neighbours.
-    fn slot(&self, slot: usize, ty: NumberType) -> (String, String) {
-        let at = format!("({slot} * launch.parts + part) * launch.rows + row");
+    fn slot(&self, slot: usize, ty: NumberType, part: &str) -> (String, String) {
+        let at = format!("({slot} * launch.parts{part}) * launch.rows + row");
         let at = match SLOT / ty.size() {
             1 => at,
             each => format!("{each} * ({at})"),
@@ -343,7 +347,9 @@ impl Printing for Printer<'_> {
             }
             Stmt::Leave { variable, slot } => {
                 let Variable { name, ty, .. } = &self.nest.variables[*variable];
-                let (memory, at) = self.slot(*slot, *ty);
+                // What merges parts leaves the result of a row in the slot of the first.
+                let part = if self.nest.split == Some(Split::Merge) { "" } else { " + part" };
+                let (memory, at) = self.slot(*slot, *ty, part);
                 self.line(&format!("JO_PUT({memory}, {at}, {name});"));
             }
             Stmt::Fetch(at) => self.fetch(*at),
@@ -438,7 +444,12 @@ impl Spelling for Printer<'_> {
     }
 
     fn found(&self, slot: usize, ty: NumberType) -> String {
-        let (memory, at) = self.slot(slot, ty);
+        let (memory, at) = self.slot(slot, ty, " + part");
+        format!("JO_GET({memory}, {at})")
+    }
+
+    fn merged(&self, slot: usize, ty: NumberType) -> String {
+        let (memory, at) = self.slot(slot, ty, "");
         format!("JO_GET({memory}, {at})")
     }
 

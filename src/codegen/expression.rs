@@ -171,6 +171,7 @@ pub(crate) static FUNCTIONS: &[Function] = &[
     cheap("larger", 2, 0),
     cheap("smaller", 2, 0),
     cheap("absolute", 1, 0),
+    cheap("negative", 1, 0),
     cheap("signed", 2, 0),
     cheap("floor", 1, 1),
     cheap("ceil", 1, 1),

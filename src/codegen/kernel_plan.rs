@@ -38,6 +38,7 @@ pub use grid_plan::{Grid, RowsBy, WARP};
 pub(crate) use grid_plan::{MOST_ACCESSES, MOST_NUMBERS, fits_grid};
 pub use legality::check;
 pub use plan_text::{Entry, PlanFile};
+pub(crate) use split_plan::split_phases;
 pub use split_plan::{Parts, parts};
 pub use wide_plan::Wide;
 pub(crate) use wide_plan::{AHEAD, wide_functions};

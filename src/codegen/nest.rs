@@ -52,6 +52,7 @@ mod nest_text;
 mod row_nests;
 mod split_nests;
 mod state_rules;
+mod thread_conditions;
 mod variance_nests;
 pub mod verification;
 mod wide_nests;
@@ -221,6 +222,8 @@ pub enum Origin {
     Known(Known),
     /// A slot of the state that a part of a split row has left, of a type.
     Found(usize, NumberType),
+    /// A slot in which an earlier launch has left the result of a row, of a type.
+    Merged(usize, NumberType),
     /// A variable of the lane of the warp that is a half further in the loop over halves.
     Partner(usize),
     /// A variable of the first lane of the warp.
@@ -354,6 +357,8 @@ pub enum Stmt {
         accesses: Vec<usize>,
         /// How much later.
         ahead: Distance,
+        /// Points that share a line of the caches: one of so many is prefetched.
+        step: usize,
     },
     /// Makes variables, with initial values or without.
     Begin(Vec<(usize, Option<Term>)>),
@@ -396,7 +401,7 @@ pub enum Stmt {
     /// In the loop of a scan: what follows reads the variable with this element in it.
     Inclusive(usize),
     /// A phase of a launch with split rows: runs in this phase only, and ends the row.
-    Turn {
+    Phase {
         /// The phase.
         number: i64,
         /// The statements of each part.
@@ -443,6 +448,10 @@ pub enum Distance {
     /// The next row, if rows have at most so many elements.
     NextRow(usize),
 }
+
+/// Parts of a split row begin at multiples of so many elements, so that none writes to a line of
+/// the caches that another one writes to.
+pub const APART: i64 = 64;
 
 /// A variable: a part of the state of a reduction, or what is computed on the way.
 #[derive(Clone, Debug)]
@@ -705,7 +714,8 @@ impl Origin {
             | Origin::Float(_)
             | Origin::Integer(_)
             | Origin::Variable(_)
-            | Origin::Found(..) => false,
+            | Origin::Found(..)
+            | Origin::Merged(..) => false,
         }
     }
 }
@@ -752,7 +762,7 @@ impl Stmt {
     pub(crate) fn inside(&self) -> Vec<&[Stmt]> {
         match self {
             Stmt::For(all) => vec![&all.body],
-            Stmt::Scope(body) | Stmt::If { body, .. } | Stmt::Turn { body, .. } | Stmt::Once { body, .. } => {
+            Stmt::Scope(body) | Stmt::If { body, .. } | Stmt::Phase { body, .. } | Stmt::Once { body, .. } => {
                 vec![body]
             }
             Stmt::Retry { body, again, .. } => vec![body, again],

@@ -227,6 +227,12 @@ JO float jo_absolutef(float x) { return jo_of_bitsf(jo_bitsf(x) & 0x7fffffff); }
 
 JO double jo_absolute(double x) { return jo_of_bits(jo_bits(x) & 0x7fffffffffffffffULL); }
 
+// -x, also where x is a sum of a product that is 0: GCC makes one instruction of a fused sum and a
+// minus, which gives such a 0 the wrong sign.
+JO float jo_negativef(float x) { return jo_of_bitsf(jo_bitsf(x) ^ 0x80000000u); }
+
+JO double jo_negative(double x) { return jo_of_bits(jo_bits(x) ^ 0x8000000000000000ULL); }
+
 // x with the sign of another number.
 JO float jo_signedf(float x, float sign) { return jo_of_bitsf((jo_bitsf(x) & 0x7fffffff) | (jo_bitsf(sign) & 0x80000000u)); }
 
@@ -285,9 +291,9 @@ JO double jo_floor(double x)
     return y > x ? y - 1.0 : y;
 }
 
-JO float jo_ceilf(float x) { return -jo_floorf(-x); }
+JO float jo_ceilf(float x) { return -jo_floorf(jo_negativef(x)); }
 
-JO double jo_ceil(double x) { return -jo_floor(-x); }
+JO double jo_ceil(double x) { return -jo_floor(jo_negative(x)); }
 
 // Rounds to nearest even: the addition rounds.
 JO float jo_roundevenf(float x)

@@ -11,10 +11,10 @@ pub(super) fn head(lines: &mut Lines, nest: &Nest) {
         let accesses = nest.accesses.iter().filter(|access| access.is_written == is_written);
         accesses.map(|access| format!("{} {}", access.name, access.dtype.name())).collect::<Vec<_>>().join(", ")
     };
-    lines.line(&format!("// {}", nest.group));
-    nest.assumed.iter().for_each(|assumed| lines.line(&format!("// {assumed}")));
-    lines.line(&format!("// data: {}", named(false)));
-    lines.line(&format!("// and then, written: {}", named(true)));
+    lines.comment(&nest.group);
+    nest.assumed.iter().for_each(|assumed| lines.comment(assumed));
+    lines.comment(&format!("data: {}", named(false)));
+    lines.comment(&format!("and then, written: {}", named(true)));
 }
 
 /// A printer of statements.

@@ -11,10 +11,13 @@
 
 use super::column_totals::{summed_stores, total_kernel, total_name};
 use super::kernel::{Kernel, Traversal};
-use super::kernel_plan::{AHEAD, Plan, TUNING, Wide, check, check_grid, choose, choose_grid, wide_functions};
+use super::kernel_plan::{
+    AHEAD, Plan, TUNING, Wide, check, check_grid, choose, choose_grid, split_phases, wide_functions,
+};
 use super::nest::build::{build, build_split, build_wide};
 use super::nest::verification::verify;
 use super::nest::{Nest, Split};
+use super::text_lines::SourceText;
 use super::{c, c_units, cuda};
 
 /// A target.
@@ -27,9 +30,9 @@ pub struct Target {
     /// Whether a plan is legal, or why not.
     pub check: fn(&Kernel, &Traversal, &Plan) -> Result<(), String>,
     /// Prints the function of a nest.
-    print: fn(&str, &Nest) -> String,
+    print: fn(&str, &Nest) -> SourceText,
     /// A unit of functions, with what they call.
-    pub unit: fn(&[String]) -> String,
+    pub unit: fn(&[SourceText]) -> SourceText,
 }
 
 /// Processors: C for the system's compiler.
@@ -52,27 +55,28 @@ pub struct Nests {
     pub own: Nest,
     /// Those for contiguous elements.
     pub wide: Vec<(Wide, Nest)>,
-    /// Those of a split reduction.
-    pub split: Option<SplitNests>,
+    /// Those of split reductions, by phase; nothing if rows are not split.
+    pub split: Vec<SplitNests>,
     /// Those of launches that add up what it leaves, each with its store.
     pub totals: Vec<(usize, Nest)>,
 }
 
-/// The nests of a split reduction.
+/// The nests of a phase of split reductions.
 #[derive(Debug, Hash)]
 pub struct SplitNests {
     /// The nest of parts of rows.
     pub parts: Nest,
     /// The same for contiguous elements.
     pub wide: Option<(Wide, Nest)>,
-    /// The nest that merges them.
-    pub merge: Nest,
+    /// The nest that merges them, if the phase reduces.
+    pub merge: Option<Nest>,
 }
 
-/// The names of the functions of a split reduction: of parts, of contiguous elements, and of the
-/// merge.
-pub(crate) fn split_names(name: &str) -> [String; 3] {
-    ["parts", "wide_parts", "merge"].map(|word| format!("{name}_{word}"))
+/// The names of the functions of a phase of split reductions: of parts, of contiguous elements, and
+/// of the merge.
+pub(crate) fn split_names(name: &str, phase: usize) -> [String; 3] {
+    let number = if phase > 0 { phase.to_string() } else { String::new() };
+    ["parts", "wide_parts", "merge"].map(|word| format!("{name}_{word}{number}"))
 }
 
 /// The name of a function for contiguous elements, by its number.
@@ -108,10 +112,10 @@ pub fn form(name: &str) -> Option<(&'static Target, Stage)> {
 
 impl SplitNests {
     /// They, with their names.
-    fn named(&self, name: &str) -> impl Iterator<Item = (String, &Nest)> {
-        let [parts, wide, merge] = split_names(name);
+    fn named(&self, name: &str, phase: usize) -> impl Iterator<Item = (String, &Nest)> {
+        let [parts, wide, merge] = split_names(name, phase);
         let wide = self.wide.as_ref().map(|(_, nest)| (wide, nest));
-        std::iter::once((parts, &self.parts)).chain(wide).chain([(merge, &self.merge)])
+        std::iter::once((parts, &self.parts)).chain(wide).chain(self.merge.as_ref().map(|nest| (merge, nest)))
     }
 }
 
@@ -119,7 +123,7 @@ impl Nests {
     /// All of them with their names, if that of the first is this.
     fn named(&self, name: &str) -> impl Iterator<Item = (String, &Nest)> {
         let wide = self.wide.iter().enumerate().map(|(number, (_, nest))| (wide_name(name, number), nest));
-        let split = self.split.iter().flat_map(|split| split.named(name));
+        let split = self.split.iter().enumerate().flat_map(|(phase, split)| split.named(name, phase));
         let totals = self.totals.iter().map(|(store, nest)| (total_name(name, *store), nest));
         std::iter::once((name.to_owned(), &self.own)).chain(wide).chain(split).chain(totals)
     }
@@ -181,25 +185,27 @@ impl Target {
         wide_functions(kernel, traversal, grid).into_iter().filter_map(|wide| nest(wide).transpose()).collect()
     }
 
-    /// The nests of a split reduction.
-    fn split(&self, kernel: &Kernel, traversal: &Traversal, plan: &Plan) -> Result<Option<SplitNests>, String> {
-        let Some(grid) = plan.grid.filter(|grid| grid.split) else { return Ok(None) };
-        let nest = |which: Split, wide: Option<Wide>| {
-            let nest = build_split(kernel, traversal, plan, (which, wide))?;
+    /// The nests of split reductions.
+    fn split(&self, kernel: &Kernel, traversal: &Traversal, plan: &Plan) -> Result<Vec<SplitNests>, String> {
+        let Some(grid) = plan.grid.filter(|grid| grid.split) else { return Ok(Vec::new()) };
+        let nest = |phase: usize, which: Split, wide: Option<Wide>| {
+            let nest = build_split(kernel, traversal, plan, (which, phase, wide))?;
             verify(&nest).map_err(|why| format!("its nest for parts of rows is wrong: {why}"))?;
             Ok::<Nest, String>(nest)
         };
         let wide = wide_functions(kernel, traversal, grid).into_iter().find(|wide| wide.rounds.is_none());
         let wide = wide.map(|wide| Wide { threads: grid.threads, ahead: AHEAD, blocks: 0, ..wide });
-        Ok(Some(SplitNests {
-            parts: nest(Split::Parts, None)?,
-            wide: wide.map(|wide| Ok::<_, String>((wide, nest(Split::Parts, Some(wide))?))).transpose()?,
-            merge: nest(Split::Merge, None)?,
-        }))
+        let phases = split_phases(kernel, traversal);
+        let of_phase = |(phase, reduces): (usize, bool)| {
+            let wide = wide.map(|wide| Ok::<_, String>((wide, nest(phase, Split::Parts, Some(wide))?))).transpose()?;
+            let merge = reduces.then(|| nest(phase, Split::Merge, None)).transpose()?;
+            Ok::<SplitNests, String>(SplitNests { parts: nest(phase, Split::Parts, None)?, wide, merge })
+        };
+        phases.into_iter().enumerate().map(of_phase).collect()
     }
 
     /// The functions of nests, with their names.
-    pub fn functions(&self, name: &str, nests: &Nests) -> Vec<(String, String)> {
+    pub fn functions(&self, name: &str, nests: &Nests) -> Vec<(String, SourceText)> {
         let function = |(name, nest): (String, &Nest)| {
             let text = (self.print)(&name, nest);
             (name, text)
@@ -208,9 +214,13 @@ impl Target {
     }
 
     /// The text of the functions of nests.
-    pub(crate) fn printed(&self, name: &str, nests: &Nests) -> String {
-        let functions: Vec<String> = self.functions(name, nests).into_iter().map(|(_, text)| text).collect();
-        functions.join("\n")
+    pub(crate) fn printed(&self, name: &str, nests: &Nests) -> SourceText {
+        let mut all = SourceText::default();
+        for (at, (_, function)) in self.functions(name, nests).iter().enumerate() {
+            all.push(if at == 0 { "" } else { "\n" });
+            all.append(function);
+        }
+        all
     }
 
     /// The functions of a kernel.
@@ -223,7 +233,7 @@ impl Target {
         kernel: &Kernel,
         traversal: &Traversal,
         plan: &Plan,
-    ) -> Result<String, String> {
+    ) -> Result<SourceText, String> {
         self.nests(kernel, traversal, plan).map(|nests| self.printed(name, &nests))
     }
 }

@@ -6,6 +6,7 @@ use super::kernel::{Kernel, Traversal};
 use super::kernel_plan::{Plan, PlanFile};
 use super::lowering::{Cause, Refusal, arguments_of_types, lower};
 use super::target::{CPU, Stage, Target};
+use super::text_lines::SourceText;
 use crate::interpreter::Release;
 use crate::ir::{Graph, Node};
 use crate::symbol::prim;
@@ -120,8 +121,8 @@ pub fn text(
     }
     let text = match stage {
         Stage::Source if texts.is_empty() => String::new(),
-        Stage::Source => (target.unit)(&texts),
-        Stage::Nest | Stage::Plan => texts.join("\n"),
+        Stage::Source => (target.unit)(&texts).into_text(),
+        Stage::Nest | Stage::Plan => texts.into_iter().map(SourceText::into_text).collect::<Vec<String>>().join("\n"),
     };
     Unit { text, refused, groups, wrong }
 }
@@ -144,13 +145,13 @@ fn take_plans(planned: &mut [Planned], plans: &PlanFile, target: &Target) -> Vec
 
 impl Planned {
     /// A stage of the kernel as text.
-    fn text(&self, target: &Target, stage: Stage) -> Result<String, String> {
+    fn text(&self, target: &Target, stage: Stage) -> Result<SourceText, String> {
         match stage {
             // A kernel that the target cannot run has no plan either.
             Stage::Plan => target
                 .nest(&self.kernel, &self.traversal, &self.plan)
-                .map(|_| self.plan.print(&self.outputs, &self.kernel)),
-            Stage::Nest => target.nest(&self.kernel, &self.traversal, &self.plan).map(|nest| nest.to_string()),
+                .map(|_| self.plan.print(&self.outputs, &self.kernel).into()),
+            Stage::Nest => target.nest(&self.kernel, &self.traversal, &self.plan).map(|nest| nest.to_string().into()),
             Stage::Source => target.function(&self.name, &self.kernel, &self.traversal, &self.plan),
         }
     }

@@ -5,23 +5,17 @@
 //! see each other's operators. Threads that work for the same command enter the result of
 //! [`Declared::current`].
 //!
-//! ```
-//! use jitopt_core::{ops::{self, declared::Declared}, symbol::Symbol, types::era::Era};
-//!
-//! let mut custom = Declared::default();
-//! custom.add("prepacked::run(Tensor x, __torch__.torch.classes.xnnpack.Conv2dOpContext c) -> Tensor").unwrap();
-//! let run = || ops::operator(Era::V2, Symbol::new("prepacked::run"));
-//! {
-//!     let _entered = custom.enter();
-//!     assert!(run().is_pure(run().schemas.first()));
-//! }
-//! assert!(!run().is_known());
-//! ```
+#![doc = "```ignore"]
+#![doc = include_str!("declared/declaring_example.rs")]
+#![doc = "```"]
 //!
 //! A schema is trusted: without alias annotations the operator is taken to be pure, as PyTorch does
 //! for operators registered with `AliasAnalysisKind::FROM_SCHEMA`.
 //!
 //! Looking up an operator costs the same with declared operators as without.
+
+#[cfg(test)]
+mod declaring_example;
 
 use super::declaration::{SchemaError, parse};
 use super::rules::{self, Carries, Structure};

@@ -108,7 +108,7 @@ pub enum Making {
     Scan(ReduceOp),
     /// A column reduction: the sum of the elements at the same position of all rows, which no other
     /// line reads.
-    Beside,
+    Columns,
 }
 
 /// A line: the letter of its result, its kind, and the expression.
@@ -170,9 +170,9 @@ impl Recipe {
     }
 
     /// Whether a result is a column reduction.
-    pub(crate) fn is_beside(&self, result: usize) -> bool {
+    pub(crate) fn is_column_reduction(&self, result: usize) -> bool {
         let letter = self.results().nth(result);
-        self.lines.iter().any(|line| Some(line.0) == letter && line.1 == Beside)
+        self.lines.iter().any(|line| Some(line.0) == letter && line.1 == Columns)
     }
 
     /// Whether it computes each element by itself, and reduces nothing.
@@ -269,8 +269,8 @@ const NORMAL: Line = Line('h', Each, "(x - m) * r");
 const CENTRE: Line = Line('c', Whole(Mean), "k");
 const SLOPE: Line = Line('s', Whole(Mean), "k * h");
 const OF_INPUT: Line = Line('y', Each, "fma(-h, s, k - c) * r");
-const OF_WEIGHT: Line = Line('p', Beside, "g * h");
-const OF_BIAS: Line = Line('q', Beside, "g");
+const OF_WEIGHT: Line = Line('p', Columns, "g * h");
+const OF_BIAS: Line = Line('q', Columns, "g");
 pub(super) const OF_SCALED: &[Line] = &[NORMAL, Line('k', Each, "g * w"), CENTRE, SLOPE, OF_INPUT, OF_WEIGHT, OF_BIAS];
 pub(super) const OF_PLAIN: &[Line] = &[NORMAL, Line('k', Each, "g"), CENTRE, SLOPE, OF_INPUT, OF_WEIGHT, OF_BIAS];
 

@@ -193,24 +193,8 @@ pub struct AsResult {
     pub elements: bool,
 }
 
-/// The facts about one operator. A row without a field does not compile:
-///
-/// ```compile_fail,E0063
-/// use jitopt_core::ops::rows::{Fact::No, Row};
-///
-/// let (kind, why) = ("my::operator", "this example has no operands");
-/// Row {
-///     kind,
-///     shape: No(why),
-///     computation: No(why),
-///     fusion: No(why),
-///     gradient: No(why),
-///     guard: No(why),
-///     accuracy: No(why),
-///     semantics: No(why),
-///     python: No(why),
-/// };
-/// ```
+/// The facts about one operator. A row without a field does not compile: rows are literals with all
+/// fields, and take none from another row.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
     /// The operator.

@@ -26,7 +26,6 @@ use super::shared_kernels::SharedKernels;
 use super::thread_pool::processors;
 use super::toolchain::{self, Compiler};
 use super::wide_launch::{functions_of, split_functions_of};
-use crate::codegen::c_units;
 use crate::codegen::column_totals::total_name;
 use crate::codegen::geometry::{self, Geometry, View, settle};
 use crate::codegen::kernel::{Direction, Kernel, Limit, Traversal};
@@ -35,6 +34,7 @@ use crate::codegen::loop_structure::{LaunchPhases, Loops, can_be_split};
 use crate::codegen::lowering::{Argument, arguments_of_types, lower};
 use crate::codegen::nest::{identity::Identity, verification::verify};
 use crate::codegen::target::{Nests, Target};
+use crate::codegen::text_lines::SourceText;
 use crate::codegen::whole_graph::outputs;
 use crate::interpreter::call::Outs;
 use crate::interpreter::machine::Backend;
@@ -105,7 +105,7 @@ const MOST_REASONS: usize = 3;
 /// branches that are never taken.
 const MOST_FORESEEN: usize = 31;
 
-/// Element types and access patterns: the specialisation of a kernel, beside its section.
+/// Element types and access patterns: the specialisation of a kernel, besides its section.
 type Key = (u64, Vec<Argument>, Traversal);
 
 /// The kernels of sections for operands of given element types, or why there is none.
@@ -678,7 +678,7 @@ impl CpuBackend {
     fn make(&self, unit: &[Wanted]) -> Result<(), String> {
         let names: Vec<String> = (0..unit.len()).map(|i| format!("{NAME}_{i}")).collect();
         let function = |(name, wanted): (&String, &Wanted)| self.target().printed(name, &wanted.nests);
-        let functions: Vec<String> = names.iter().zip(unit).map(function).collect();
+        let functions: Vec<SourceText> = names.iter().zip(unit).map(function).collect();
         let text = (self.target().unit)(&functions);
         let source = match self.settings.engine {
             Engine::Emulated | Engine::Checked => {
@@ -691,7 +691,7 @@ impl CpuBackend {
             Engine::Compiled | Engine::Nests => text.clone(),
         };
         let truncates = unit.iter().any(|wanted| wanted.nests.truncates());
-        let (library, text) = (self.opened((&source, truncates), unit.len() as u64)?, Rc::from(text));
+        let (library, text) = (self.opened((&source, truncates), unit.len() as u64)?, Rc::new(text));
         for (name, wanted) in names.iter().zip(unit) {
             let code = self.code(name, wanted, &library, &text)?;
             self.keep_kernel(wanted.identity, Compiled { code, tile: wanted.tile, phases: wanted.phases });
@@ -700,7 +700,7 @@ impl CpuBackend {
     }
 
     /// Compiles a unit for the GPU.
-    fn make_on_device(&self, names: &[String], unit: &[Wanted], text: &str) -> Result<(), String> {
+    fn make_on_device(&self, names: &[String], unit: &[Wanted], text: &SourceText) -> Result<(), String> {
         let module = Rc::new(self.module(text, unit.len() as u64)?);
         for (name, wanted) in names.iter().zip(unit) {
             let total = |(store, _): &(usize, _)| Ok((*store, module.function(&total_name(name, *store))?));
@@ -718,15 +718,15 @@ impl CpuBackend {
     }
 
     /// The module of a text, from disk or compiled.
-    fn module(&self, text: &str, kernels: u64) -> Result<Module, String> {
+    fn module(&self, text: &SourceText, kernels: u64) -> Result<Module, String> {
         let (device, compiler) = self.device()?;
-        let (known_by, identity) = (c_units::without_notes(text), compiler.identity());
+        let (known_by, identity) = (text.code(), compiler.identity());
         let kept = self.cache.library(&known_by, &identity).and_then(|path| std::fs::read(path).ok());
         if let Some(Ok(module)) = kept.map(|image| device.module(&image)) {
             self.count(|counts| counts.cached += kernels);
             return Ok(module);
         }
-        let image = compiler.compile(text)?;
+        let image = compiler.compile(text.text())?;
         self.count(|counts| {
             counts.compiled += kernels;
             counts.units += 1;
@@ -747,7 +747,7 @@ impl CpuBackend {
     }
 
     /// The code that a launch of a compiled kernel runs.
-    fn code(&self, name: &str, wanted: &Wanted, library: &Arc<Loaded>, text: &Rc<str>) -> Result<Code, String> {
+    fn code(&self, name: &str, wanted: &Wanted, library: &Arc<Loaded>, text: &Rc<SourceText>) -> Result<Code, String> {
         let Some(grid) = wanted.grid else {
             return Ok(Code::Function(library.kernel(name)?, library.clone()));
         };
@@ -759,7 +759,7 @@ impl CpuBackend {
         &self,
         (name, wanted, grid): (&str, &Wanted, Grid),
         image: Image,
-        text: &Rc<str>,
+        text: &Rc<SourceText>,
     ) -> Result<Code, String> {
         let total = |(store, _): &(usize, _)| Ok((*store, image.entry(&total_name(name, *store))?));
         Ok(Code::Emulated(Emulated {
@@ -775,8 +775,8 @@ impl CpuBackend {
     }
 
     /// The library of a unit that truncates floats or does not, from disk or compiled.
-    fn opened(&self, (text, truncates): (&str, bool), kernels: u64) -> Result<Arc<Loaded>, String> {
-        let (compiler, known_by) = (self.compiler()?, c_units::without_notes(text));
+    fn opened(&self, (text, truncates): (&SourceText, bool), kernels: u64) -> Result<Arc<Loaded>, String> {
+        let (compiler, known_by) = (self.compiler()?, text.code());
         if let Some(Ok(found)) = self.cache.library(&known_by, compiler.identity()).map(|path| Loaded::open(&path)) {
             self.count(|counts| counts.cached += kernels);
             return Ok(Arc::new(found));
@@ -787,7 +787,7 @@ impl CpuBackend {
         let folder =
             self.cache.private_folder().map_err(|error| format!("cannot create a folder to compile in: {error}"))?;
         let path = compiler
-            .compile((text, truncates), &folder.0, self.deadline.get())
+            .compile((text.text(), truncates), &folder.0, self.deadline.get())
             .map_err(|why| format!("the compiler `{}`: {why}", compiler.name()))?;
         self.count(|counts| {
             counts.compiled += kernels;

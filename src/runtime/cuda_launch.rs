@@ -156,9 +156,11 @@ impl DeviceKernel {
         // Until the end of this function; what is freed then is used again later on the stream.
         let memory = self.module.device().allocate(split.slots * SLOT)?;
         launch.left = memory.address();
-        self.enter(split.parts.function, (split.blocks, split.parts.grid.threads), launch)?;
         let blocks = blocks_of(launch, rows_of_merge(self.grid)).min(MANY_BLOCKS);
-        self.enter(split.merge, (blocks, self.grid.threads), launch)?;
+        for (parts, merge) in split.phases {
+            self.enter(parts.function, (split.blocks, parts.grid.threads), launch)?;
+            merge.map_or(Ok(()), |merge| self.enter(merge, (blocks, self.grid.threads), launch))?;
+        }
         Ok(true)
     }
 

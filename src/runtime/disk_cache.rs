@@ -106,15 +106,15 @@ impl DiskCache {
     pub(crate) fn keep(&self, source: &str, compiler: &str, made: &Path) -> Option<PathBuf> {
         let (library, note) = self.places(source, compiler)?;
         let bytes = fs::read(made).ok()?;
-        let beside = self.private_folder().ok()?;
-        self.put(&beside.0, &bytes, &library).ok()?;
-        self.put(&beside.0, noted(source, compiler, &bytes).as_bytes(), &note).ok()?;
+        let folder = self.private_folder().ok()?;
+        self.put(&folder.0, &bytes, &library).ok()?;
+        self.put(&folder.0, noted(source, compiler, &bytes).as_bytes(), &note).ok()?;
         self.shrink();
         Some(library)
     }
 
-    fn put(&self, beside: &Path, bytes: &[u8], place: &Path) -> io::Result<()> {
-        let new = beside.join("new");
+    fn put(&self, folder: &Path, bytes: &[u8], place: &Path) -> io::Result<()> {
+        let new = folder.join("new");
         fs::write(&new, bytes)?;
         restrict(&new, 0o600)?;
         fs::rename(&new, place)
@@ -135,9 +135,9 @@ impl DiskCache {
 
     /// Stores an answer.
     pub fn remember_verdict(&self, question: &str, answer: &str) {
-        if let (Some(place), Ok(beside)) = (self.verdict_place(question), self.private_folder()) {
+        if let (Some(place), Ok(folder)) = (self.verdict_place(question), self.private_folder()) {
             // A failure only means that it is determined again.
-            let _ = self.put(&beside.0, format!("{question}\n--\n{answer}").as_bytes(), &place);
+            let _ = self.put(&folder.0, format!("{question}\n--\n{answer}").as_bytes(), &place);
         }
     }
 

@@ -19,8 +19,8 @@ use super::wide_launch::{Functions, SplitFunctions, rows_of_merge};
 use crate::codegen::geometry::Geometry;
 use crate::codegen::kernel::Kernel;
 use crate::codegen::kernel_plan::Grid;
+use crate::codegen::text_lines::SourceText;
 use std::cell::Cell as Shared;
-use std::fmt::Write;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
@@ -66,7 +66,7 @@ pub struct Emulated {
     pub(super) grid: Grid,
     pub(super) has_barriers: bool,
     /// The text of its unit, whose lines findings name.
-    pub(super) text: Rc<str>,
+    pub(super) text: Rc<SourceText>,
     /// Whether accesses are checked.
     pub(super) is_checked: bool,
 }
@@ -110,12 +110,11 @@ pub(super) struct Operands<'a> {
 }
 
 /// The source of an emulated unit: the text for GPUs, and an entry for each kernel.
-pub(super) fn source(text: &str, names: &[String], is_checked: bool) -> String {
+pub(super) fn source(unit: &SourceText, names: &[String], is_checked: bool) -> SourceText {
     let checked = if is_checked { "#define JO_CHECKED 1\n" } else { "" };
-    let mut source = format!("{checked}{EMULATION}#line 1\n{text}");
-    for name in names {
-        let _ = writeln!(source, "JO_ENTRY({name})");
-    }
+    let mut source = SourceText::from(format!("{checked}{EMULATION}#line 1\n"));
+    source.append(unit);
+    names.iter().for_each(|name| source.push(&format!("JO_ENTRY({name})\n")));
     source
 }
 
@@ -178,7 +177,8 @@ impl Emulated {
         seed: u32,
     ) -> Option<Observed> {
         let split = self.split.as_ref()?.chosen(self.grid, (kernel, geometry), launch, operands.starts)?;
-        let left = vec![0u64; split.slots];
+        // NaN where nothing is left.
+        let left = vec![u64::MAX; split.slots];
         launch.left = left.as_ptr().expose_provenance();
         let mut memory: Vec<Memory> = (0..kernel.accesses()).map(|at| self.memory(kernel, operands, at)).collect();
         let cells = cells(self.is_checked, left.len());
@@ -192,19 +192,21 @@ impl Emulated {
             cells,
         });
         let mut seen = Observed::default();
-        let entry = (split.parts.function, split.parts.grid.threads, self.has_barriers);
-        self.run(entry, launch, split.blocks.min(self.most_blocks()), &mut memory, (seed, &mut seen));
-        if let Some(left) = memory.last_mut() {
-            if !left.cells.iter().all(Cell::is_written) {
-                seen.findings.push("a part of a row leaves no state".to_owned());
-            }
-            // The second launch follows the first: no access of it races with those.
-            left.cells.clear();
-        }
         let blocks = blocks_of(launch, rows_of_merge(self.grid)).min(self.most_blocks());
-        // Threads that merge exchange what they have found.
-        let entry = (split.merge, self.grid.threads, true);
-        self.run(entry, launch, blocks, &mut memory, (seed, &mut seen));
+        let mut written = vec![false; if self.is_checked { split.slots } else { 0 }];
+        for (parts, merge) in split.phases {
+            let entry = (parts.function, parts.grid.threads, self.has_barriers);
+            self.run(entry, launch, split.blocks.min(self.most_blocks()), &mut memory, (seed, &mut seen));
+            forget(&mut memory, &mut written);
+            // Threads that merge exchange what they have found.
+            if let Some(merge) = merge {
+                self.run((merge, self.grid.threads, true), launch, blocks, &mut memory, (seed, &mut seen));
+                forget(&mut memory, &mut written);
+            }
+        }
+        if written.contains(&false) {
+            seen.findings.push("a part of a row leaves no state".to_owned());
+        }
         Some(seen)
     }
 
@@ -345,11 +347,8 @@ impl Emulated {
     /// The statement in a line of the text with its IR line, or with that of the last statement
     /// before it that has one.
     fn statement(&self, line: i64) -> String {
-        let upto = usize::try_from(line).unwrap_or(0);
-        let lines: Vec<&str> = self.text.lines().take(upto).collect();
-        let code = lines.last().and_then(|line| line.split(" // ").next()).unwrap_or_default().trim();
-        let note = lines.iter().rev().find_map(|line| line.split_once(" // ").map(|parts| parts.1));
-        format!("`{code}` ({})", note.unwrap_or_default().trim())
+        let (code, note) = self.text.statement(usize::try_from(line).unwrap_or(0));
+        format!("`{code}` ({note})")
     }
 }
 
@@ -403,6 +402,16 @@ impl Memory {
             is_set: i64::from(self.is_set),
         }
     }
+}
+
+/// Between two launches: no access of the second one races with those of the first. Notes which
+/// slots have been written.
+fn forget(memory: &mut [Memory], written: &mut [bool]) {
+    if let Some(left) = memory.last_mut() {
+        left.cells.iter().zip(written).for_each(|(cell, written)| *written |= cell.is_written());
+        left.is_set = true;
+    }
+    memory.iter_mut().for_each(|memory| memory.cells.fill(Cell::default()));
 }
 
 fn cells(are_checked: bool, elements: usize) -> Vec<Cell> {

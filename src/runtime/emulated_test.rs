@@ -10,6 +10,7 @@ use super::{CpuBackend, Engine, Settings};
 use crate::codegen::geometry::{Geometry, View, settle};
 use crate::codegen::kernel::Kernel;
 use crate::codegen::target::{CUDA, Nests};
+use crate::codegen::text_lines::SourceText;
 use crate::codegen::whole_graph::{Planned, kernels};
 use crate::interpreter::{Environment, IValue, Machine};
 use crate::ir::Graph;
@@ -71,19 +72,20 @@ impl Case {
     fn text(self) -> String {
         let all = CUDA.functions("k", &nests(&planned(self.0)));
         let found = all.into_iter().find(|(name, _)| *name == format!("k{}", self.2));
-        found.unwrap_or_else(|| panic!("{self:?} has no such function")).1
+        found.unwrap_or_else(|| panic!("{self:?} has no such function")).1.into_text()
     }
 }
 
 /// The emulated kernel of functions, checked.
-fn emulated(planned: &Planned, functions: &[(String, String)]) -> Emulated {
+fn emulated(planned: &Planned, functions: &[(String, SourceText)]) -> Emulated {
     let cache = DiskCache::new(None);
     let compiler = toolchain::find((None, None), true, &cache, None).expect("there is a compiler");
     let folder = cache.private_folder().expect("there is a folder");
-    let (names, texts): (Vec<String>, Vec<String>) = functions.iter().cloned().unzip();
+    let (names, texts): (Vec<String>, Vec<SourceText>) = functions.iter().cloned().unzip();
     let text = (CUDA.unit)(&texts);
-    let path = compiler.compile((&source(&text, &names, true), true), &folder.0, None);
-    let library = Arc::new(path.and_then(|path| Loaded::open(&path)).unwrap_or_else(|why| panic!("{why}\n{text}")));
+    let path = compiler.compile((source(&text, &names, true).text(), true), &folder.0, None);
+    let library =
+        Arc::new(path.and_then(|path| Loaded::open(&path)).unwrap_or_else(|why| panic!("{why}\n{}", text.text())));
     let image = Image::Compiled(library);
     let (nests, find) = (nests(planned), |name: &str| image.entry(name));
     Emulated {
@@ -127,9 +129,9 @@ fn observed(case: Case, change: &dyn Fn(&str) -> String) -> (Vec<f32>, Vec<Obser
     for (name, text) in &mut functions {
         let own = &name["k".len()..];
         match own {
-            _ if own == suffix => *text = change(text),
+            _ if own == suffix => *text = SourceText::of_changed(&change(text.text())),
             _ if is_split(own) && is_split(suffix) => {}
-            _ => *text = without_body(text),
+            _ => *text = without_body(text.text()).into(),
         }
     }
     let emulated = emulated(&planned, &functions);

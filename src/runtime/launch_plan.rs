@@ -1,7 +1,7 @@
 //! Launch plans: how a group is launched on operands of a specification, determined once and kept
 //! for later operands with the same one.
 //!
-//! A specification has all that a launch depends on beside contents: the type of each operand, and
+//! A specification has all that a launch depends on besides contents: the type of each operand, and
 //! the sizes and strides of tensors, but not their offsets in memory. Making a plan takes
 //! microseconds; finding it again takes a comparison of specifications.
 

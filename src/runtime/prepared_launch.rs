@@ -1,27 +1,30 @@
 //! Launches: a plan, operands, and memory for results.
 
 use super::cuda_device::DeviceMemory;
+use super::cuda_launch::DeviceKernel;
 use super::destinations::{Destination, Totals};
-use super::emulated_launch::{Observed, Operands};
+use super::emulated_launch::{Emulated, Observed, Operands};
 use super::executing::LaunchMemory;
 use super::launch_plan::{Code, Plan, touched};
 use super::launching::{in_phases, shared_out};
-use super::loading::Arguments;
-use crate::codegen::kernel::{Load, Made, Outcome, Store};
+use super::loading::{Arguments, Function};
+use crate::codegen::kernel::{Kernel, Load, Made, Outcome, Store};
 use crate::codegen::kernel_plan::TUNING;
+use crate::codegen::nest::Nest;
 use crate::codegen::nest::nest_execution::{Space, run};
 use crate::interpreter::IValue;
 use crate::interpreter::call::Outs;
 use crate::tensor::buffer::{Buffer, with_elements};
 use crate::tensor::{Dims, Scalar, Tensor, layout};
 use smallvec::SmallVec;
+use std::cell::Ref;
 use std::rc::Rc;
 
 /// A group that is ready to be launched.
 #[derive(Debug)]
 pub struct Prepared {
     plan: Rc<Plan>,
-    operands: Vec<IValue>,
+    operands: Rc<[IValue]>,
     buffers: SmallVec<[Destination; 2]>,
     totals: Vec<Totals>,
     seen: Observed,
@@ -50,7 +53,7 @@ impl Prepared {
         Prepared {
             buffers,
             totals: totals.collect(),
-            operands,
+            operands: operands.into(),
             plan,
             seen: Observed::default(),
             seed,
@@ -80,30 +83,33 @@ impl Prepared {
     /// # Errors
     /// If memory does not match the plan.
     pub fn launch(&mut self) -> Result<bool, String> {
-        let Plan { kernel, geometry, compiled, .. } = &*self.plan;
-        if geometry.is_empty {
+        let (plan, operands) = (self.plan.clone(), self.operands.clone());
+        if plan.geometry.is_empty {
             return Ok(false);
         }
-        let real = |&i: &usize| self.operands[i].scalar().map_or(0.0, Scalar::real);
-        let whole = |&i: &usize| self.operands[i].scalar().map_or(0, Scalar::int);
-        let floats: SmallVec<[f64; 4]> = kernel.floats.iter().map(real).collect();
-        let integers: SmallVec<[i64; 4]> = kernel.integers.iter().map(whole).collect();
-        if let Code::Device(device) = &compiled.code {
-            self.there = device.launch(kernel, geometry, &self.operands, (&floats, &integers))?;
-            let clock = &device.module.device().clock;
-            if clock.is_on() {
-                clock.count(0, self.bytes());
-            }
+        let numbers = Numbers::of(&plan.kernel, &operands);
+        if let Code::Device(kernel) = &plan.compiled.code {
+            self.on_device(kernel, &numbers)?;
             return Ok(true);
         }
-        let held: SmallVec<[_; 8]> = self
-            .operands
-            .iter()
-            .map(|value| value.tensor().map(|tensor| (tensor.storage().read(), tensor.offset())))
-            .collect();
-        let mut data: SmallVec<[usize; 16]> = SmallVec::new();
+        let held: SmallVec<[Held<'_>; 8]> = operands.iter().map(Held::of).collect();
+        let data = self.addresses(&held)?;
+        match &plan.compiled.code {
+            Code::Function(function, _library) => self.on_processor(*function, data, &numbers),
+            Code::Emulated(kernel) => self.on_emulated_device(kernel, &data, &numbers)?,
+            Code::Nest(nest) => self.on_nest(nest, &held, &numbers)?,
+            Code::Device(_) => {}
+        }
+        Ok(true)
+    }
+
+    /// The first element of each access in memory.
+    fn addresses(&mut self, held: &[Held<'_>]) -> Result<SmallVec<[usize; 16]>, String> {
+        let plan = self.plan.clone();
+        let (kernel, geometry) = (&plan.kernel, &plan.geometry);
+        let mut data = SmallVec::new();
         for (load, &offset) in kernel.loads.iter().zip(&geometry.offsets) {
-            let (buffer, begin) = held[load.operand].as_ref().ok_or("an operand is not a tensor")?;
+            let (buffer, begin) = held[load.operand].0.as_ref().ok_or("an operand is not a tensor")?;
             let reach = geometry.reaches[load.operand];
             // A view without elements may begin after the end of its memory.
             if buffer.dtype() != load.dtype || reach > 0 && buffer.len() < begin + reach {
@@ -114,59 +120,79 @@ impl Prepared {
         for (store, &offset) in kernel.stores.iter().zip(&geometry.offsets[kernel.loads.len()..]) {
             data.push(self.buffers[store.tensor].first() + offset * kernel.made[store.tensor].dtype.size());
         }
-        // Blocks of threads have partial sums of their own, and a second launch for the result.
-        let has_totals = !matches!(compiled.code, Code::Emulated(_));
-        for totals in self.totals.iter_mut().filter(|_| has_totals) {
+        Ok(data)
+    }
+
+    /// Queues the launch on a GPU.
+    fn on_device(&mut self, kernel: &DeviceKernel, numbers: &Numbers) -> Result<(), String> {
+        let Plan { kernel: of, geometry, .. } = &*self.plan;
+        self.there = kernel.launch(of, geometry, &self.operands, (&numbers.floats, &numbers.integers))?;
+        let clock = &kernel.module.device().clock;
+        if clock.is_on() {
+            clock.count(0, self.bytes());
+        }
+        Ok(())
+    }
+
+    /// Emulates the blocks of threads, which have partial sums of their own.
+    fn on_emulated_device(&mut self, kernel: &Emulated, data: &[usize], numbers: &Numbers) -> Result<(), String> {
+        let Plan { kernel: of, geometry, .. } = &*self.plan;
+        let loads = of.loads.iter().zip(&geometry.offsets);
+        let loaded = loads.map(|(load, &offset)| geometry.reaches[load.operand].saturating_sub(offset));
+        let stores = of.stores.iter().zip(&geometry.offsets[of.loads.len()..]);
+        let stored = stores.map(|(store, &offset)| layout::numel(&geometry.made[store.tensor].0) - offset);
+        let data: Vec<(usize, usize)> = data.iter().copied().zip(loaded.chain(stored)).collect();
+        let (starts, Numbers { floats, integers }) = (self.starts(), numbers);
+        let operands = Operands { data: &data, starts: &starts, floats, integers };
+        self.seen = kernel.launch(of, geometry, &operands, self.seed)?;
+        Ok(())
+    }
+
+    /// Executes the nest.
+    fn on_nest(&mut self, nest: &Nest, held: &[Held<'_>], numbers: &Numbers) -> Result<(), String> {
+        let Plan { kernel, geometry, .. } = &*self.plan;
+        self.totals.iter_mut().for_each(Totals::clear);
+        let load = |(load, &offset): (&Load, &usize)| {
+            held[load.operand].0.as_ref().map(|(buffer, begin)| (&**buffer, begin + offset))
+        };
+        let loads: Option<Vec<(&Buffer, usize)>> = kernel.loads.iter().zip(&geometry.offsets).map(load).collect();
+        let stores = kernel.stores.iter().zip(&geometry.offsets[kernel.loads.len()..]);
+        let mut memory = LaunchMemory {
+            loads: loads.ok_or("an operand is not a tensor")?,
+            results: &mut self.buffers,
+            stores: stores.map(|(store, &offset)| (store.tensor, offset)).collect(),
+            totals: &mut self.totals,
+        };
+        let space = Space {
+            shape: &geometry.shape,
+            kept: geometry.kept,
+            columns: self.plan.tile.unwrap_or(TUNING.columns),
+            parts: self.plan.threads.max(1),
+            shares: self.plan.shares,
+            strides: &geometry.strides,
+            bounds: &geometry.bounds,
+            floats: &numbers.floats,
+            integers: &numbers.integers,
+        };
+        run(nest, &space, &mut memory)?;
+        self.add_up();
+        Ok(())
+    }
+
+    /// Runs the compiled function on threads.
+    fn on_processor(&mut self, function: Function, mut data: SmallVec<[usize; 16]>, numbers: &Numbers) {
+        for totals in &mut self.totals {
             totals.clear();
             data[totals.access] = totals.first();
         }
-        let (function, _library) = match &compiled.code {
-            Code::Function(function, library) => (*function, library),
-            Code::Emulated(emulated) => {
-                let loads = kernel.loads.iter().zip(&geometry.offsets);
-                let loaded = loads.map(|(load, &offset)| geometry.reaches[load.operand].saturating_sub(offset));
-                let stores = kernel.stores.iter().zip(&geometry.offsets[kernel.loads.len()..]);
-                let stored = stores.map(|(store, &offset)| layout::numel(&geometry.made[store.tensor].0) - offset);
-                let data: Vec<(usize, usize)> = data.iter().copied().zip(loaded.chain(stored)).collect();
-                let starts = self.starts();
-                let operands = Operands { data: &data, starts: &starts, floats: &floats, integers: &integers };
-                self.seen = emulated.launch(kernel, geometry, &operands, self.seed)?;
-                return Ok(true);
-            }
-            Code::Device(_) => return Ok(true),
-            Code::Nest(nest) => {
-                let load = |(load, &offset): (&Load, &usize)| {
-                    held[load.operand].as_ref().map(|(buffer, begin)| (&**buffer, begin + offset))
-                };
-                let loads: Option<Vec<(&Buffer, usize)>> =
-                    kernel.loads.iter().zip(&geometry.offsets).map(load).collect();
-                let stores = kernel.stores.iter().zip(&geometry.offsets[kernel.loads.len()..]);
-                let mut memory = LaunchMemory {
-                    loads: loads.ok_or("an operand is not a tensor")?,
-                    results: &mut self.buffers,
-                    stores: stores.map(|(store, &offset)| (store.tensor, offset)).collect(),
-                    totals: &mut self.totals,
-                };
-                let (shape, strides) = (&geometry.shape[..], &geometry.strides[..]);
-                let bounds = &geometry.bounds[..];
-                let (kept, parts, shares) = (geometry.kept, self.plan.threads.max(1), self.plan.shares);
-                let columns = self.plan.tile.unwrap_or(TUNING.columns);
-                let (floats, integers) = (&floats[..], &integers[..]);
-                let space = Space { shape, kept, columns, parts, shares, strides, bounds, floats, integers };
-                run(nest, &space, &mut memory)?;
-                for totals in &mut self.totals {
-                    totals.add_up(&mut self.buffers[totals.tensor]);
-                }
-                return Ok(true);
-            }
-        };
+        let Plan { geometry, compiled, .. } = &*self.plan;
         let arguments = Arguments {
             shape: &geometry.shape,
             kept: geometry.kept,
             strides: &geometry.strides,
             data: &data,
-            floats: &floats,
-            integers: &integers,
+            floats: &numbers.floats,
+            integers: &numbers.integers,
             stream: self.plan.streams,
             columns: self.plan.tile.unwrap_or(TUNING.columns),
             away: self.plan.away,
@@ -174,17 +200,20 @@ impl Prepared {
             part: None,
         };
         if let Some(phases) = compiled.phases {
-            in_phases(function, &arguments, geometry.tiles(None), self.plan.threads, phases);
-            return Ok(true);
+            return in_phases(function, &arguments, geometry.tiles(None), self.plan.threads, phases);
         }
         let apart: SmallVec<[(usize, usize); 4]> =
             self.totals.iter().map(|totals| (totals.access, totals.bytes())).collect();
         let parts = (self.plan.threads, self.plan.shares);
         shared_out(function, &arguments, geometry.tiles(self.plan.tile), parts, &apart);
+        self.add_up();
+    }
+
+    /// Adds up the totals that parts of a column reduction have left.
+    fn add_up(&mut self) {
         for totals in &mut self.totals {
             totals.add_up(&mut self.buffers[totals.tensor]);
         }
-        Ok(true)
     }
 
     /// The bytes at which accesses begin in memory of a device, where storages are aligned.
@@ -231,6 +260,32 @@ impl Prepared {
             Outcome::Operand(operand) => self.operands[operand].clone(),
         };
         Ok(kernel.results.iter().map(result).collect())
+    }
+}
+
+/// The numbers that a kernel is given.
+struct Numbers {
+    floats: SmallVec<[f64; 4]>,
+    integers: SmallVec<[i64; 4]>,
+}
+
+impl Numbers {
+    fn of(kernel: &Kernel, operands: &[IValue]) -> Numbers {
+        let real = |&i: &usize| operands[i].scalar().map_or(0.0, Scalar::real);
+        let integer = |&i: &usize| operands[i].scalar().map_or(0, Scalar::int);
+        Numbers {
+            floats: kernel.floats.iter().map(real).collect(),
+            integers: kernel.integers.iter().map(integer).collect(),
+        }
+    }
+}
+
+/// The memory of an operand, if it is a tensor, and the offset of its first element.
+struct Held<'a>(Option<(Ref<'a, Buffer>, usize)>);
+
+impl Held<'_> {
+    fn of(value: &IValue) -> Held<'_> {
+        Held(value.tensor().map(|tensor| (tensor.storage().read(), tensor.offset())))
     }
 }
 

@@ -20,6 +20,7 @@ use crate::codegen::column_totals::total_name;
 use crate::codegen::geometry::{View, settle};
 use crate::codegen::kernel_plan::Grid;
 use crate::codegen::target::{CUDA, Nests};
+use crate::codegen::text_lines::SourceText;
 use crate::codegen::whole_graph::{Planned, kernels};
 use crate::tensor::Dims;
 use crate::text::{ParseOptions, parse};
@@ -100,8 +101,8 @@ fn nests(planned: &Planned) -> Nests {
 }
 
 /// The text for GPUs, and its functions.
-fn text(planned: &Planned) -> (String, Vec<String>) {
-    let (names, texts): (Vec<String>, Vec<String>) = CUDA.functions("k", &nests(planned)).into_iter().unzip();
+fn text(planned: &Planned) -> (SourceText, Vec<String>) {
+    let (names, texts): (Vec<String>, Vec<SourceText>) = CUDA.functions("k", &nests(planned)).into_iter().unzip();
     ((CUDA.unit)(&texts), names)
 }
 
@@ -110,7 +111,7 @@ fn compiled(planned: &Planned) -> Image {
     let cache = DiskCache::new(None);
     let compiler = toolchain::find((None, None), true, &cache, None).expect("there is a compiler");
     let folder = cache.private_folder().expect("there is a folder");
-    let path = compiler.compile((&source(&text, &names, false), true), &folder.0, None).expect("it compiles");
+    let path = compiler.compile((source(&text, &names, false).text(), true), &folder.0, None).expect("it compiles");
     Image::Compiled(Arc::new(Loaded::open(&path).expect("it opens")))
 }
 
@@ -169,7 +170,7 @@ fn record(case: &Case, planned: &Planned, compiler: &str) {
     let [nvrtc, clang] = ["JITOPT_NVRTC", CLANG_VARIABLE].map(|name| std::env::var(name).ok());
     let cache = DiskCache::new(None);
     let found = PtxCompiler::find(nvrtc.as_deref(), clang.as_deref(), &cache).expect("a compiler");
-    let made = found.compile(&text(planned).0, &cache, None).expect("it compiles");
+    let made = found.compile(text(planned).0.text(), &cache, None).expect("it compiles");
     // Names of files and of functions that are inlined are left out.
     let is_needed = |line: &&str| !line.trim_start().starts_with("//") && !line.trim().is_empty();
     let code = made.split("\t.section").next().unwrap_or_default().lines().filter(is_needed);

@@ -46,9 +46,9 @@ fn matrix(shape: &[i64]) -> IValue {
     IValue::Tensor(Tensor::of(&numbers, DType::Float, shape, Precision::Typed))
 }
 
-fn inputs(rows: i64, turns: i64) -> Vec<IValue> {
-    let sizes: [&[i64]; 4] = [&[turns, rows, 32], &[rows, 48], &[32, 48], &[48, 48]];
-    sizes.iter().map(|shape| matrix(shape)).chain([IValue::Int(turns)]).collect()
+fn inputs(rows: i64, steps: i64) -> Vec<IValue> {
+    let sizes: [&[i64]; 4] = [&[steps, rows, 32], &[rows, 48], &[32, 48], &[48, 48]];
+    sizes.iter().map(|shape| matrix(shape)).chain([IValue::Int(steps)]).collect()
 }
 
 fn elements(results: &[IValue]) -> Vec<Vec<f32>> {
@@ -94,13 +94,13 @@ fn results_that_are_kept_keep_their_memory() {
 #[test]
 fn other_specifications_in_between_change_nothing() {
     let (graph, backend) = (layer(), CpuBackend::new(Settings { threads: Some(1), ..Settings::default() }));
-    let alone = |rows, turns| {
+    let alone = |rows, steps| {
         let own = CpuBackend::new(Settings { threads: Some(1), ..Settings::default() });
-        elements(&run(&graph, inputs(rows, turns), &own).0)
+        elements(&run(&graph, inputs(rows, steps), &own).0)
     };
-    let cases = [(4, 3), (0, 3), (1, 7), (33, 2), (4, 0)].map(|(rows, turns)| ((rows, turns), alone(rows, turns)));
+    let cases = [(4, 3), (0, 3), (1, 7), (33, 2), (4, 0)].map(|(rows, steps)| ((rows, steps), alone(rows, steps)));
     for turn in 0..15 {
-        let ((rows, turns), expected) = &cases[(turn * 7) % cases.len()];
-        assert_eq!(elements(&run(&graph, inputs(*rows, *turns), &backend).0), *expected, "{rows} rows, {turns} turns");
+        let ((rows, steps), expected) = &cases[(turn * 7) % cases.len()];
+        assert_eq!(elements(&run(&graph, inputs(*rows, *steps), &backend).0), *expected, "{rows} rows, {steps} steps");
     }
 }

@@ -13,7 +13,7 @@ use super::device_launch::DeviceLaunch;
 use crate::codegen::geometry::Geometry;
 use crate::codegen::kernel::{Inner, Kernel};
 use crate::codegen::kernel_plan::{Grid, RowsBy, WARP, WIDEST, Wide, parts};
-use crate::codegen::target::{Nests, split_names, wide_name};
+use crate::codegen::target::{Nests, SplitNests, split_names, wide_name};
 
 /// The functions of a kernel.
 #[derive(Debug)]
@@ -80,23 +80,22 @@ fn is_aligned(launch: &DeviceLaunch, at: usize, start: usize, (size, lanes): (us
     start.is_multiple_of(unit) && launch.strides[at][..outer].iter().all(is_whole)
 }
 
-/// The functions of a split reduction.
+/// The functions of split reductions.
 #[derive(Debug)]
 pub(super) struct SplitFunctions<T> {
-    pub(super) parts: Functions<T>,
-    pub(super) merge: T,
+    /// Those of each phase.
+    pub(super) phases: Vec<(Functions<T>, Option<T>)>,
     /// The slots of 8 bytes that each part of each row leaves.
     pub(super) slots: usize,
 }
 
-/// The launches of a split reduction.
+/// The launches of split reductions.
 #[derive(Clone, Debug)]
 pub(super) struct SplitLaunch<T> {
-    /// The launch of all parts.
-    pub(super) parts: Chosen<T>,
-    /// The blocks of it.
+    /// The launches of all parts, one for each phase, and what merges what they leave.
+    pub(super) phases: Vec<(Chosen<T>, Option<T>)>,
+    /// The blocks of a launch of parts.
     pub(super) blocks: i64,
-    pub(super) merge: T,
     /// The 8-byte slots that all parts leave.
     pub(super) slots: usize,
 }
@@ -110,7 +109,10 @@ impl<T: Copy> SplitFunctions<T> {
         launch: &mut DeviceLaunch,
         starts: &[usize],
     ) -> Option<SplitLaunch<T>> {
-        let chosen = self.parts.chosen(grid, of, launch, starts);
+        let chosen = |(parts, merge): &(Functions<T>, Option<T>)| (parts.chosen(grid, of, launch, starts), *merge);
+        let phases: Vec<(Chosen<T>, Option<T>)> = self.phases.iter().map(chosen).collect();
+        // Which elements a thread takes is the same in all phases.
+        let chosen = &phases.first()?.0;
         let wide = Wide::plain(chosen.grid.threads, chosen.lanes);
         let (rows, elements) = (i64::from(launch.rows), i64::from(launch.count));
         let parts = parts(rows, elements, grid.rows, wide)?;
@@ -118,7 +120,7 @@ impl<T: Copy> SplitFunctions<T> {
         let taken = rows_of_block(grid) as i64;
         let blocks = (rows * parts.count + taken - 1) / taken;
         let slots = usize::try_from(rows * parts.count).ok()? * self.slots;
-        Some(SplitLaunch { parts: chosen, blocks, merge: self.merge, slots })
+        Some(SplitLaunch { phases, blocks, slots })
     }
 }
 
@@ -139,9 +141,13 @@ pub(super) fn split_functions_of<T>(
     nests: &Nests,
     find: impl Fn(&str) -> Result<T, String>,
 ) -> Result<Option<SplitFunctions<T>>, String> {
-    let Some(split) = &nests.split else { return Ok(None) };
-    let [parts, wide_parts, merge] = split_names(name);
-    let wide = split.wide.iter().map(|(wide, _)| Ok((*wide, find(&wide_parts)?)));
-    let parts = Functions { own: find(&parts)?, wide: wide.collect::<Result<_, String>>()? };
-    Ok(Some(SplitFunctions { parts, merge: find(&merge)?, slots: split.merge.slots }))
+    let of_phase = |(phase, split): (usize, &SplitNests)| {
+        let [parts, wide_parts, merge] = split_names(name, phase);
+        let wide = split.wide.iter().map(|(wide, _)| Ok((*wide, find(&wide_parts)?)));
+        let parts = Functions { own: find(&parts)?, wide: wide.collect::<Result<_, String>>()? };
+        Ok::<_, String>((parts, split.merge.as_ref().map(|_| find(&merge)).transpose()?))
+    };
+    let phases = nests.split.iter().enumerate().map(of_phase).collect::<Result<Vec<_>, String>>()?;
+    let slots = nests.split.first().map(|split| split.parts.slots);
+    Ok(slots.map(|slots| SplitFunctions { phases, slots }))
 }

@@ -23,6 +23,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from neutral_paths import neutralise
+
 SEED = 7
 SCRIPTED = ("attribute_scale", "training_attribute")
 DYNAMIC = torch.export.Dim.AUTO
@@ -546,7 +548,14 @@ CASES = [
 
 
 def write(folder, name, build, inputs, change):
-    """Both files of a case."""
+    """Both files of a case, without paths of this machine."""
+    write_both(folder, name, build, inputs, change)
+    for file in folder.glob(f"{name}.*.pt*"):
+        neutralise(file)
+
+
+def write_both(folder, name, build, inputs, change):
+    """Both files of a case, as PyTorch writes them."""
     torch.manual_seed(SEED)
     old = build().eval()
     new = change(copy.deepcopy(old))

@@ -27,6 +27,8 @@ import torch
 import torchvision
 import transformers
 
+from neutral_paths import neutralise
+
 SEED = 20
 IMAGE = (1, 3, 224, 224)
 TRANSFORMER = {"layers": 4, "width": 256, "heads": 4, "vocabulary": 1000, "tokens": 64}
@@ -214,6 +216,7 @@ def write(folder, name):
     expected = expected if isinstance(expected, tuple) else (expected,)
     keys = ["out"] if len(expected) == 1 else [f"out.{i}" for i in range(len(expected))]
     model.save(str(folder / f"{name}.pt"))
+    neutralise(folder / f"{name}.pt")
     given = {f"in{i}": tensor.contiguous() for i, tensor in enumerate(inputs)}
     results = {key: tensor.contiguous() for key, tensor in zip(keys, expected)}
     safetensors.torch.save_file(given, str(folder / f"{name}.inputs.safetensors"))

@@ -22,6 +22,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from changed_models import Function
+from neutral_paths import neutralise
 
 SEED = 11
 BATCH = torch.export.Dim("batch", min=2, max=512)
@@ -285,7 +286,14 @@ def draw_statistics(model):
 
 
 def write(folder, name):
-    """Both files of a row."""
+    """Both files of a row, without paths of this machine."""
+    write_both(folder, name)
+    neutralise(folder / "old" / f"{name}.pt")
+    neutralise(folder / "new" / f"{name}.pt2")
+
+
+def write_both(folder, name):
+    """Both files of a row, as PyTorch writes them."""
     build, inputs, how, dynamic, core, dtype = CASES[name]
     torch.manual_seed(SEED)
     model, example = build().eval(), inputs()

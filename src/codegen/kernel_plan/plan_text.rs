@@ -214,7 +214,7 @@ impl Plan {
         lines.line(&format!("group {group}"));
         lines.deeper();
         self.choices(kernel).iter().for_each(|line| lines.line(line));
-        lines.finish()
+        lines.finish().into_text()
     }
 
     /// Its lines.

@@ -1,5 +1,7 @@
 //! Split reductions on blocks of threads: where there are few rows, several threads or blocks
-//! reduce a part of a row each, and a second launch merges what they have left.
+//! reduce a part of a row each, and a second launch merges what they have left. A softmax over rows
+//! that interleave takes five launches: two that reduce parts, each with one that merges, and one
+//! that writes the elements of parts.
 //!
 //! ```text
 //! sums over dim 0 of 65536 x 1024       1024 rows, 65536 elements each: 256 parts, a thread each
@@ -32,19 +34,30 @@ pub struct Parts {
     pub elements: i64,
 }
 
-/// Whether a kernel has a launch of its own for parts of rows: it reduces once, and all else is of
-/// rows. A part writes no elements.
+/// Whether a kernel has launches of its own for parts of rows. Interleaved rows have one for each
+/// phase, whose parts may also write elements. Rows of blocks are split where a kernel reduces once
+/// and all else is of rows: other long rows have more threads already.
 pub(crate) fn can_split(kernel: &Kernel, traversal: &Traversal, grid: Grid) -> bool {
     let loops = Loops::new(kernel, traversal, &super::Plan::plain(traversal, &super::TUNING));
     let has_scan = kernel.steps.iter().any(|step| step.scan.is_some());
+    let only_reduces = || loops.aims(0).iter().all(|aim| matches!(aim, Aim::Reduce(_)));
     let follows = match traversal.direction {
-        Direction::Outer => grid.rows == RowsBy::Thread,
-        Direction::Inner | Direction::Split | Direction::Strided => grid.rows == RowsBy::Block,
+        Direction::Outer => grid.rows == RowsBy::Thread && loops.phases > 1,
+        Direction::Inner | Direction::Split | Direction::Strided => {
+            grid.rows == RowsBy::Block && loops.phases == 2 && loops.aims(1).is_empty() && only_reduces()
+        }
         Direction::Points => false,
     };
-    let reduces_once = loops.phases == 2 && loops.aims(1).is_empty();
-    let only_reduces = loops.aims(0).iter().all(|aim| matches!(aim, Aim::Reduce(_)));
-    follows && !has_scan && kernel.column_reductions.is_empty() && reduces_once && only_reduces
+    follows && !has_scan && kernel.column_reductions.is_empty()
+}
+
+/// Whether each phase of a kernel with split rows reduces: the last one writes elements, if there
+/// are any to be written then.
+pub(crate) fn split_phases(kernel: &Kernel, traversal: &Traversal) -> Vec<bool> {
+    let loops = Loops::new(kernel, traversal, &super::Plan::plain(traversal, &super::TUNING));
+    let last = (0..loops.phases).rposition(|phase| !loops.aims(phase).is_empty());
+    let reduces = |phase: usize| loops.aims(phase).iter().any(|aim| matches!(aim, Aim::Reduce(_)));
+    (0..last.map_or(0, |last| last + 1)).map(reduces).collect()
 }
 
 /// The parts of rows of so many elements, if it is worth it to split them.

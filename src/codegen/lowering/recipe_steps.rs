@@ -2,7 +2,7 @@
 
 use super::{Cause, Known, Lowering, Operand, Refusal, refuse, refuse_for};
 use crate::analysis::axis_maps::AxisMap;
-use crate::analysis::reduced_dims::{Axes, axes, besides, is_of_channels, keeps, overload};
+use crate::analysis::reduced_dims::{Axes, axes, is_of_channels, keeps, overload, returned_columns};
 use crate::codegen::expression::{Expression, expression};
 use crate::codegen::kernel::{ColumnReduction, Input, Reduction, ResultLayout, Scan, Source, Step};
 use crate::ir::Node;
@@ -65,7 +65,7 @@ impl Lowering<'_> {
         if let Over::Image(dims) = recipe.over {
             self.kernel.images.push((x.source, dims));
         }
-        if self.axis_maps.is_column_reduction(self.section.output(node, 0)) && !recipe.is_beside(0) {
+        if self.axis_maps.is_column_reduction(self.section.output(node, 0)) && !recipe.is_column_reduction(0) {
             return self.column_reduction(&cooking, terms);
         }
         if recipe.finds_indices() && self.release < (1, 7) {
@@ -76,7 +76,7 @@ impl Lowering<'_> {
         }
         for i in 0..recipe.lines.len() {
             let Line(letter, making, _) = recipe.lines[i];
-            if making != Making::Beside && self.is_wanted(&cooking, letter) {
+            if making != Making::Columns && self.is_wanted(&cooking, letter) {
                 let made = self.line_of(&cooking, &terms, i)?;
                 cooking.made.push((letter, made));
             }
@@ -91,8 +91,8 @@ impl Lowering<'_> {
             if !self.is_asked_for(&cooking, k) {
                 return refuse(format!("`{}` with a result that its mask leaves out", recipe.kind));
             }
-            if recipe.is_beside(k) {
-                self.beside(&cooking, &terms, k, letter)?;
+            if recipe.is_column_reduction(k) {
+                self.returned_columns(&cooking, &terms, k, letter)?;
                 continue;
             }
             let (source, dtype) = match cooking.is_read(letter) {
@@ -153,7 +153,7 @@ impl Lowering<'_> {
     }
 
     /// Adds a sum over other dimensions than those of rows, which is a result.
-    fn beside(&mut self, cooking: &Cooking, terms: &Terms, k: usize, letter: char) -> Result<(), Refusal> {
+    fn returned_columns(&mut self, cooking: &Cooking, terms: &Terms, k: usize, letter: char) -> Result<(), Refusal> {
         let output = self.section.output(cooking.node, k);
         if !self.axis_maps.is_column_reduction(output) {
             return refuse(format!(
@@ -163,7 +163,7 @@ impl Lowering<'_> {
         }
         let lines = cooking.recipe.lines.iter();
         let (Some(Line(_, _, text)), Some((_, axes))) =
-            (lines.into_iter().find(|line| line.0 == letter), besides(self.section, cooking.node))
+            (lines.into_iter().find(|line| line.0 == letter), returned_columns(self.section, cooking.node))
         else {
             return refuse(format!("`{}` has no line {letter}", cooking.recipe.kind));
         };
@@ -226,7 +226,7 @@ impl Lowering<'_> {
         let inputs = self.letters(cooking, formula, computed)?;
         let reduce = match making {
             Making::Whole(reduce) => reduce,
-            Making::Each | Making::Scan(_) | Making::Beside => {
+            Making::Each | Making::Scan(_) | Making::Columns => {
                 let layout = match recipe.over {
                     Over::Channels if is_given => ResultLayout::WithChannels,
                     Over::Row | Over::Last if is_given => ResultLayout::Contiguous,

@@ -21,6 +21,9 @@ use crate::tensor::{DType, Kind, Scalar};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Bytes of a line of the caches.
+const LINE: usize = 64;
+
 /// The nest of a kernel.
 ///
 /// # Errors
@@ -72,7 +75,8 @@ pub(crate) fn build_wide(
     Ok(Some((wide, builder.nest)))
 }
 
-/// The nest of a launch of a split reduction, whose threads may take several elements at once.
+/// The nest of a launch of a phase of split reductions, whose threads may take several elements at
+/// once.
 ///
 /// # Errors
 /// Why there is none.
@@ -80,14 +84,14 @@ pub(crate) fn build_split(
     kernel: &Kernel,
     traversal: &Traversal,
     plan: &Plan,
-    (split, wide): (Split, Option<Wide>),
+    (split, phase, wide): (Split, usize, Option<Wide>),
 ) -> Result<Nest, String> {
     fits_grid(kernel)?;
     has_no_guards(kernel, traversal)?;
     let grid = plan.grid.ok_or("processors have split reductions of their own")?;
     let mut builder = Builder::new(kernel, traversal, plan);
     builder.wide = wide;
-    builder.split_on_grid(split, grid);
+    builder.split_on_grid((split, phase), grid);
     Ok(builder.nest)
 }
 
@@ -327,14 +331,15 @@ impl Builder<'_> {
         self.within = None;
     }
 
-    /// Prefetches those of some loads that are contiguous.
+    /// Prefetches those of some loads that are contiguous, each line of the caches once.
     pub(super) fn prefetched(&self, loads: impl IntoIterator<Item = usize>, ahead: Distance) -> Option<Stmt> {
         let is_contiguous = |&access: &usize| {
             let access = &self.nest.accesses[access];
             access.inner == Inner::Unit && access.watch.is_none()
         };
         let accesses: Vec<usize> = loads.into_iter().filter(is_contiguous).collect();
-        (!accesses.is_empty()).then_some(Stmt::Prefetch { accesses, ahead })
+        let widest = accesses.iter().map(|&at| self.nest.accesses[at].dtype.size()).max()?;
+        Some(Stmt::Prefetch { accesses, ahead, step: LINE / widest })
     }
 
     pub(super) fn input(&self, input: &Input) -> Operand {

@@ -71,7 +71,7 @@ impl Builder<'_> {
     }
 
     /// Whether a thread is the one that writes the results that a row has one of.
-    fn is_first(&self) -> Term {
+    pub(super) fn is_first(&self) -> Term {
         match self.takes_rows_by_warp() {
             true => term(IS_FIRST_LANE, [('l', known(Known::Lane))]),
             false => term(IS_FIRST_THREAD, [('t', known(Known::Thread))]),

@@ -10,7 +10,7 @@
 //! - An element of a result is written by one thread: in a loop over its elements that threads
 //!   share out, or under a condition that one thread fulfils.
 
-use super::state_rules::{IS_BEHIND, IS_FIRST_LANE, IS_FIRST_THREAD, IS_IN_ROW};
+use super::thread_conditions::{Selected, selected};
 use super::{Axis, Bind, Compute, For, Nest, Operand, Origin, Place, Split, Spread, Stmt, Term, Whole};
 use crate::codegen::kernel_plan::WARP;
 use std::collections::BTreeSet;
@@ -53,8 +53,8 @@ struct Verifier<'n> {
     nest: &'n Nest,
     /// The loops around a statement.
     loops: Vec<(Axis, Bind)>,
-    /// The conditions around a statement, as text.
-    conditions: Vec<&'static str>,
+    /// What the conditions around a statement select.
+    conditions: Vec<Selected>,
     known: Known,
 }
 
@@ -176,7 +176,7 @@ impl Verifier<'_> {
     /// Statements of the threads that fulfil a condition.
     fn under(&mut self, when: &Term, body: &[Stmt]) -> Result<(), String> {
         self.reads(when)?;
-        self.conditions.push(when.formula.text);
+        self.conditions.push(selected(when));
         self.scope(body)?;
         self.conditions.pop();
         Ok(())
@@ -216,8 +216,8 @@ impl Verifier<'_> {
 
     /// Whether a thread is the only one of those of a row.
     fn is_first(&self) -> bool {
-        self.conditions.contains(&IS_FIRST_THREAD)
-            || self.is_in(Axis::Rows, Bind::Warp) && self.conditions.contains(&IS_FIRST_LANE)
+        self.conditions.contains(&Selected::FirstThread)
+            || self.is_in(Axis::Rows, Bind::Warp) && self.conditions.contains(&Selected::FirstLane)
     }
 
     /// Whether the loop around rounds is over what they are parts of.
@@ -257,7 +257,7 @@ impl Verifier<'_> {
 
     /// Whether a thread has elements of its own in a round.
     fn has_round(&self) -> bool {
-        self.rounds().is_some() && self.conditions.contains(&IS_IN_ROW)
+        self.rounds().is_some() && self.conditions.contains(&Selected::InRow)
     }
 
     /// The rounds of the loop over them.
@@ -286,14 +286,16 @@ impl Verifier<'_> {
         self.nest.accesses[at].is_wide && self.is_located(at) && !self.has_lane()
     }
 
-    /// The state of a part: one thread leaves it, outside of the loop over elements.
+    /// The state of a part, or the result of a row in the slot of the first part: one thread leaves
+    /// it, outside of the loop over elements or parts. That of a result is the only one that reads
+    /// the slot in this launch.
     fn leaves(&self, slot: usize) -> Result<(), String> {
-        let by_one = self.is_in(Axis::Rows, Bind::Grid) || self.conditions.contains(&IS_FIRST_THREAD);
+        let by_one = self.is_in(Axis::Rows, Bind::Grid) || self.is_first();
         let is_whole = self.loops.iter().all(|around| around.0 == Axis::Rows);
         match () {
-            () if self.nest.split != Some(Split::Parts) || !is_whole => self.refuse("a state is left of no part"),
+            () if self.nest.split.is_none() || !is_whole => self.refuse("a state is left of no part"),
             () if slot >= self.nest.slots => self.refuse(&format!("there is no slot {slot}")),
-            () if !by_one => self.refuse("all threads of a block leave the state of a part"),
+            () if !by_one => self.refuse("all threads of a row leave the state of a part"),
             () => Ok(()),
         }
     }
@@ -347,7 +349,7 @@ impl Verifier<'_> {
     }
 
     fn has_chunk(&self) -> bool {
-        self.is_in(Axis::Chunks, Bind::Serial) && self.conditions.contains(&IS_IN_ROW)
+        self.is_in(Axis::Chunks, Bind::Serial) && self.conditions.contains(&Selected::InRow)
     }
 
     fn is_located(&self, at: usize) -> bool {
@@ -383,7 +385,7 @@ impl Verifier<'_> {
         };
         match () {
             () if access.is_added_to => self.refuse(&format!("{} is written, a sum", access.name)),
-            () if self.nest.split == Some(Split::Parts) => {
+            () if self.nest.split == Some(Split::Parts) && access.is_of_row => {
                 self.refuse(&format!("{} is written by a part of a row", access.name))
             }
             () if !access.is_written => self.refuse(&format!("{} is written, an operand", access.name)),
@@ -416,7 +418,7 @@ impl Verifier<'_> {
         match () {
             () if !self.known.begun.contains(&variable) => self.refuse(&format!("{} is set, not made", one.name)),
             () if one.is_fixed => self.refuse(&format!("{} keeps its initial value", one.name)),
-            () if of_warp && !self.conditions.contains(&IS_FIRST_LANE) => {
+            () if of_warp && !self.conditions.contains(&Selected::FirstLane) => {
                 self.refuse(&format!("all lanes of a warp set {}", one.name))
             }
             () if is_shared && self.known.awaited.contains(&variable) => {
@@ -457,7 +459,7 @@ impl Verifier<'_> {
             Origin::OfFirst(variable) => self.exchanges(variable),
             Origin::OfWarp(variable) | Origin::OfLast(variable) => self.uses_other(variable),
             Origin::Before(variable) => {
-                match self.conditions.contains(&IS_BEHIND) && self.is_in(Axis::Distances, Bind::Serial) {
+                match self.conditions.contains(&Selected::HasBefore) && self.is_in(Axis::Distances, Bind::Serial) {
                     true => self.uses_other(variable),
                     false => self.refuse("the state of a thread before is read where there may be none"),
                 }
@@ -468,6 +470,9 @@ impl Verifier<'_> {
                     true => Ok(()),
                     false => self.refuse("the state of a part is read outside of the loop over parts"),
                 }
+            }
+            Origin::Merged(slot, _) if slot >= self.nest.slots || self.nest.split.is_none() => {
+                self.refuse("a result is read that no launch has left")
             }
             Origin::Float(k) if k >= self.nest.floats => self.refuse("a number is read that the group does not have"),
             Origin::Integer(k) if k >= self.nest.integers => {
@@ -514,8 +519,9 @@ impl Verifier<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::codegen::nest::Known as Number;
     use crate::codegen::nest::build::known;
-    use crate::codegen::nest::{Known as Number, state_rules};
+    use crate::codegen::nest::state_rules::{self, IS_FIRST_LANE, IS_FIRST_THREAD};
     use crate::codegen::number_type::NumberType;
     use crate::codegen::target::CUDA;
     use crate::codegen::whole_graph::kernels;
@@ -698,7 +704,7 @@ with prim::FusionGroup_0 = graph(%x : Float(*, *)):
         let why = refused(&mut |stmts| {
             for stmt in stmts {
                 if let Stmt::If { when, body } = stmt
-                    && when.formula.text == IS_FIRST_LANE
+                    && selected(when) == Selected::FirstLane
                 {
                     *stmt = Stmt::Scope(std::mem::take(body));
                 }
@@ -712,7 +718,7 @@ with prim::FusionGroup_0 = graph(%x : Float(*, *)):
         let why = refused(&mut |stmts| {
             for stmt in stmts {
                 if let Stmt::If { when, body } = stmt
-                    && when.formula.text == IS_FIRST_THREAD
+                    && selected(when) == Selected::FirstThread
                 {
                     *stmt = Stmt::Scope(std::mem::take(body));
                 }

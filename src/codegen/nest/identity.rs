@@ -61,7 +61,7 @@ impl Hash for Stmt {
             Stmt::Open(place) => place.hash(state),
             Stmt::Let { value, compute, note: _ } => (value, compute).hash(state),
             Stmt::Store { to, operand, waits, note: _ } => (to, operand, waits).hash(state),
-            Stmt::Prefetch { accesses, ahead } => (accesses, ahead).hash(state),
+            Stmt::Prefetch { accesses, ahead, step } => (accesses, ahead, step).hash(state),
             Stmt::Begin(variables) => variables.hash(state),
             Stmt::Set { variable, term, note: _ } => (variable, term).hash(state),
             Stmt::Accumulate { to, term, note: _ } => (to, term).hash(state),
@@ -73,7 +73,7 @@ impl Hash for Stmt {
             | Stmt::Reserve(number)
             | Stmt::Fetch(number)
             | Stmt::Deliver(number) => number.hash(state),
-            Stmt::Turn { number, .. } | Stmt::Once { number, .. } => number.hash(state),
+            Stmt::Phase { number, .. } | Stmt::Once { number, .. } => number.hash(state),
             Stmt::Leave { variable, slot } => (variable, slot).hash(state),
             Stmt::Locate { accesses, at } => (accesses, at).hash(state),
             Stmt::Scope(_) | Stmt::Barrier => {}
@@ -107,7 +107,7 @@ impl Hash for Operand {
         discriminant(&self.origin).hash(state);
         match &self.origin {
             Origin::Constant(scalar) => bits(*scalar).hash(state),
-            Origin::Found(slot, ty) => (slot, ty).hash(state),
+            Origin::Found(slot, ty) | Origin::Merged(slot, ty) => (slot, ty).hash(state),
             Origin::Known(known) => known.hash(state),
             Origin::Value(number)
             | Origin::Float(number)

@@ -7,7 +7,7 @@
 //! launch has the shares of a compiled one, since each of them has its own sums of columns.
 
 use super::build::is_real;
-use super::{Axis, Compute, For, Known, Nest, Operand, Origin, Place, Scope, Spread, Stmt, Term, Watch};
+use super::{APART, Axis, Compute, For, Known, Nest, Operand, Origin, Place, Scope, Spread, Stmt, Term, Watch};
 use crate::codegen::arithmetic::Number;
 use crate::codegen::expression::Expr;
 use crate::codegen::geometry::Geometry;
@@ -102,7 +102,7 @@ const THREADS: &str = "threads of blocks are not executed statement by statement
 /// The last phase of a launch.
 fn last_turn(stmts: &[Stmt]) -> i64 {
     let own = |stmt: &Stmt| match stmt {
-        Stmt::Turn { number, .. } | Stmt::Once { number, .. } => *number,
+        Stmt::Phase { number, .. } | Stmt::Once { number, .. } => *number,
         other => other.inside().into_iter().map(last_turn).max().unwrap_or(0),
     };
     stmts.iter().map(own).max().unwrap_or(0)
@@ -198,7 +198,7 @@ impl Machine<'_> {
                 }
                 Ok(())
             }
-            Stmt::Turn { number, body } => {
+            Stmt::Phase { number, body } => {
                 if self.at.turn == *number {
                     self.stmts(body)?;
                     self.is_ended = true;
@@ -413,7 +413,7 @@ impl Machine<'_> {
     /// The elements of each piece that are this part's, in whole lines of the caches.
     fn own_elements(&self) -> (i64, i64) {
         let (width, parts, part) = (self.width(), self.space.parts as i64, self.at.part as i64);
-        let begin = |part: i64| width * part / parts / LINE * LINE;
+        let begin = |part: i64| width * part / parts / APART * APART;
         (begin(part), if part + 1 == parts { width } else { begin(part + 1) })
     }
 
@@ -662,9 +662,6 @@ impl Machine<'_> {
         Ok(())
     }
 }
-
-/// Elements of a line of the caches: what one part writes no other does.
-const LINE: i64 = 64;
 
 /// A value, rounded as if it were written to memory.
 fn as_in_memory(number: Number, rounded: Option<DType>) -> Result<Number, String> {

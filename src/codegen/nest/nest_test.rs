@@ -175,7 +175,7 @@ fn faults_of_reductions_are_found() {
     assert_eq!(never_finished, "the loop over rows (Worker): v_y is read before it is known");
     let in_a_loop = fault_of_sum(&mut |stmts| {
         let Some(Stmt::For(all)) = stmts.iter_mut().find(|stmt| matches!(stmt, Stmt::For(_))) else { return false };
-        all.body.push(Stmt::Turn { number: 0, body: Vec::new() });
+        all.body.push(Stmt::Phase { number: 0, body: Vec::new() });
         true
     });
     assert!(in_a_loop.ends_with("parts of a row would not all be in one phase of the launch"), "{in_a_loop}");

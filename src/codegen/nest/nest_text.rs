@@ -44,7 +44,7 @@ impl fmt::Display for Nest {
             lines.line(&format!("{verb} {name}: {ty}, {layout}{watch}"));
         }
         self.stmts(&mut lines, &self.body);
-        f.write_str(&lines.finish())
+        f.write_str(lines.finish().text())
     }
 }
 
@@ -202,7 +202,7 @@ impl Nest {
                 (format!("{} = {}", at(*to), self.operand(operand)), note.as_str())
             }
             Stmt::Flush(access) => (format!("flush {}", self.accesses[*access].name), ""),
-            Stmt::Prefetch { accesses, ahead } => {
+            Stmt::Prefetch { accesses, ahead, step: _ } => {
                 let names: Vec<&str> = accesses.iter().map(|&access| self.accesses[access].name.as_str()).collect();
                 let ahead = match ahead {
                     Distance::Elements(n) => format!("{n} elements ahead"),
@@ -235,7 +235,7 @@ impl Nest {
             Stmt::If { when, .. } => (format!("if {}", self.term(when)), ""),
             Stmt::Retry { .. } => ("try".to_owned(), ""),
             Stmt::Inclusive(variable) => (format!("{} has this element in it", self.variables[*variable].name), ""),
-            Stmt::Turn { number, .. } => (format!("in phase {number} of the launch, and then the next row"), ""),
+            Stmt::Phase { number, .. } => (format!("in phase {number} of the launch, and then the next row"), ""),
             Stmt::Once { number, .. } => (format!("in phase {number} of the launch, by one part"), ""),
             Stmt::Leave { variable, slot } => (format!("leave {} in slot {slot}", self.variables[*variable].name), ""),
             Stmt::Locate { accesses, at } => {
@@ -307,6 +307,7 @@ impl Nest {
             Origin::Variable(variable) => self.variable(variable),
             Origin::Known(known) => known.name().to_owned(),
             Origin::Found(slot, _) => format!("slot {slot}"),
+            Origin::Merged(slot, _) => format!("slot {slot}, merged"),
             Origin::Partner(variable) => format!("{} of lane + half", self.variables[variable].name),
             Origin::OfFirst(variable) => format!("{} of lane 0", self.variables[variable].name),
             Origin::OfWarp(variable) => format!("{}[lane]", self.variables[variable].name),

@@ -63,7 +63,7 @@ impl Builder<'_> {
                 inner.push(Stmt::Leave { variable, slot: left.place });
             }
         }
-        body.push(Stmt::Turn { number: turn, body: inner });
+        body.push(Stmt::Phase { number: turn, body: inner });
         if !reduces.is_empty() {
             let mut merged = Vec::new();
             reduces.iter().for_each(|(k, all)| self.merge_left(*k, all, &mut merged));
@@ -82,7 +82,7 @@ impl Builder<'_> {
         let mut inner = Vec::new();
         self.all_blocks(&only, &[], &mut inner);
         inner.push(Stmt::Leave { variable, slot: place });
-        body.push(Stmt::Turn { number: turn, body: inner });
+        body.push(Stmt::Phase { number: turn, body: inner });
         let operand =
             |letter| Some(plain(if letter == 'A' { Origin::Found(place, ty) } else { Origin::Variable(variable) }));
         let merged = monoid.merge.iter().map(|&(_, formula)| Stmt::Set {

@@ -79,7 +79,7 @@ pub(super) const IS_NAN: &str = "x != x";
 pub(super) const IS_FIRST_LANE: &str = "l == 0";
 /// Whether a thread has one that is a distance before it.
 pub(super) const IS_BEHIND: &str = "t >= h";
-/// Whether a thread has an element in a turn.
+/// Whether the element of a thread is in its row.
 pub(super) const IS_IN_ROW: &str = "j < c";
 /// Whether a thread is the first of its block.
 pub(super) const IS_FIRST_THREAD: &str = "t == 0";

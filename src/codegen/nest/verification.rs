@@ -132,7 +132,7 @@ impl Verifier<'_> {
                 lost.iter().try_for_each(|term| self.reads(term))?;
                 self.stmts(again)
             }
-            Stmt::Turn { body, .. } | Stmt::Once { body, .. } => match self.loops.last() {
+            Stmt::Phase { body, .. } | Stmt::Once { body, .. } => match self.loops.last() {
                 Some(Around { axis: Axis::Rows, .. }) if self.nest.direction == Direction::Split => self.scope(body),
                 _ => self.refuse("parts of a row would not all be in one phase of the launch"),
             },

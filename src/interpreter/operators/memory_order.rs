@@ -31,7 +31,7 @@ enum Order {
     /// Contiguous, regardless of sizes of 1.
     Row,
     /// Contiguous if the first operand is a number.
-    RowBesideNumber,
+    RowWithNumber,
 }
 
 /// The rules of PyTorch 2.15.
@@ -62,7 +62,7 @@ const ORDERS: &[(Order, &str)] = &[
         "aten::add aten::sub aten::mul aten::div aten::rsub aten::fmod aten::remainder aten::floor_divide aten::eq aten::ne aten::lt
         aten::le aten::gt aten::ge aten::hardtanh aten::relu6 aten::nan_to_num",
     ),
-    (Order::RowBesideNumber, "aten::pow"),
+    (Order::RowWithNumber, "aten::pow"),
     (
         Order::Row,
         "aten::topk aten::softmax aten::_softmax aten::log_softmax aten::_log_softmax aten::special_softmax aten::special_log_softmax
@@ -103,8 +103,8 @@ fn strides(call: &Call<'_>, order: Order, operands: &[&Tensor], result: &Tensor)
         Order::Followed | Order::FollowedAlone => {
             return Some(layout::strides_in_order(shape, &layout::iteration_order(shape, &[first.strides().into()])));
         }
-        Order::RowBesideNumber if call.args.first().is_some_and(|first| first.tensor().is_some()) => return None,
-        Order::Row | Order::RowBesideNumber => None,
+        Order::RowWithNumber if call.args.first().is_some_and(|first| first.tensor().is_some()) => return None,
+        Order::Row | Order::RowWithNumber => None,
         Order::OfNorm => layout::order_of_norm(first.shape(), first.strides()),
         // Circular padding is assembled from slices.
         Order::Suggested

@@ -8,7 +8,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         kind: "aten::neg",
         shape: Has(&[sized(S::Like, E::Same).reported_as(SIZES)]),
-        computation: Has(Formulas(&[numbers(Kept, "-a")])),
+        computation: Has(Formulas(&[numbers(Kept, "-a").float("negative(a)")])),
         fusion: Has(&[fused(PLAIN)]),
         gradient: Has(&[("1.3 2 linear", "grad self = -g")]),
         guard: Has(redundant(WITH_NUMBERS).recorded(PLAIN)),

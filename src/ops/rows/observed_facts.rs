@@ -255,6 +255,14 @@ mod tests {
             }
         }
         let listed: Vec<&str> = UNOBSERVED.lines().filter(|line| !line.starts_with('#')).collect();
-        assert_eq!(unnoticed, listed);
+        let new = unnoticed.iter().filter(|line| !listed.contains(&line.as_str())).map(|line| {
+            format!("{line}: nothing notices that it is missing: observe the operator, or list it in unobserved.txt")
+        });
+        let known = listed
+            .iter()
+            .filter(|line| !unnoticed.iter().any(|found| found == *line))
+            .map(|line| format!("{line}: it is noticed, and listed in unobserved.txt"));
+        let wrong: Vec<String> = new.chain(known).collect();
+        assert!(wrong.is_empty() && unnoticed == listed, "{}", wrong.join("\n"));
     }
 }

@@ -766,7 +766,7 @@ pub(super) const ROWS: &[Row] = &[
         fusion: No(A_VIEW),
         gradient: No("eager mode does not differentiate operators of `prims`"),
         guard: No(STAYS),
-        accuracy: Has(exact()),
+        accuracy: Has(moved()),
         semantics: No(AS_DECLARED),
         python: No(NAMESPACE),
         operands: Has(GENERATED.called(&["2x3x4 ints:[2,0,1]", "2x3 ints:[1,0]"]).hinted(&[of("a").rank_of_list("permutation", 0)]).forwarding(true, true)),

@@ -1,7 +1,7 @@
 //! Units of kernels as PTX, which is interpreted.
 
 use super::{CpuBackend, Wanted};
-use crate::codegen::c_units;
+use crate::codegen::text_lines::SourceText;
 use crate::runtime::emulated_launch::Image;
 use crate::runtime::launch_plan::Compiled;
 use crate::runtime::ptx::PtxModule;
@@ -17,9 +17,9 @@ impl CpuBackend {
     }
 
     /// Compiles a unit to PTX.
-    pub(super) fn make_of_ptx(&self, names: &[String], unit: &[Wanted], text: String) -> Result<(), String> {
+    pub(super) fn make_of_ptx(&self, names: &[String], unit: &[Wanted], text: SourceText) -> Result<(), String> {
         let module = Rc::new(PtxModule::read(&self.ptx_of(&text, unit.len() as u64)?)?);
-        let text: Rc<str> = Rc::from(text);
+        let text = Rc::new(text);
         for (name, wanted) in names.iter().zip(unit) {
             let grid = wanted.grid.ok_or("a plan for GPUs has no grid")?;
             let code = self.emulated((name, wanted, grid), Image::Ptx(module.clone()), &text)?;
@@ -30,16 +30,16 @@ impl CpuBackend {
     }
 
     /// The PTX of a text, from disk or compiled.
-    fn ptx_of(&self, text: &str, kernels: u64) -> Result<String, String> {
+    fn ptx_of(&self, text: &SourceText, kernels: u64) -> Result<String, String> {
         // Lines are part of the result: a text with other notes has other ones.
         let compiler = self.ptx_compiler()?;
-        let (known_by, identity) = (c_units::without_notes(text), compiler.identity());
+        let (known_by, identity) = (text.code(), compiler.identity());
         let kept = self.cache.library(&known_by, &identity);
         if let Some(ptx) = kept.and_then(|path| std::fs::read_to_string(path).ok()) {
             self.count(|counts| counts.cached += kernels);
             return Ok(ptx);
         }
-        let ptx = compiler.compile(text, &self.cache, self.deadline.get())?;
+        let ptx = compiler.compile(text.text(), &self.cache, self.deadline.get())?;
         self.count(|counts| {
             counts.compiled += kernels;
             counts.units += 1;

@@ -240,7 +240,7 @@ impl StoredTensor {
             return refuse(format!("{} sizes, {} strides", self.sizes.len(), self.strides.len()));
         }
         let elements = self.sizes.iter().try_fold(1u64, |all, size| all.checked_mul(*size));
-        // A product of other sizes may overflow beside a zero; PyTorch refuses that too.
+        // A product of other sizes may overflow although one is zero; PyTorch refuses that too.
         if elements.and_then(|elements| elements.checked_mul(self.dtype.bytes())).is_none() {
             return refuse("the number of elements overflows");
         }

@@ -198,7 +198,7 @@ impl Measurement {
                 object["wall_s"] = s.wall.json();
                 object["ns_per_node"] = s.ns_per_node.into();
                 object["rss_bytes_per_node"] = s.rss_per_node.into();
-                object["beside_opt"] = s.to_opt.into();
+                object["relative_to_opt"] = s.to_opt.into();
                 object["growth"] = s.growth.into();
             }
         }

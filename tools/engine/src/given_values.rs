@@ -38,18 +38,18 @@ pub(crate) struct Given {
 }
 
 impl Given {
-    /// Reads the files that flags name; without flags, the files beside the graph.
+    /// Reads the files that flags name; without flags, the files next to the graph.
     pub(crate) fn read(args: &RunOptions, program: &Program, workspace: &Workspace<'_>) -> Result<Given, Error> {
         if let Some(at_hand) = &args.values.at_hand {
             return Ok(Given::of(at_hand));
         }
         let (graph, method) = (program.path.as_path(), program.choice.method.as_deref());
         let mut given = Given::default();
-        let beside = |suffix: &str| beside(graph, suffix, workspace).filter(|_| args.values.seed.is_none());
+        let adjacent = |suffix: &str| file_next_to(graph, suffix, workspace).filter(|_| args.values.seed.is_none());
         let whole = graph.with_extension("");
-        let part = beside_several(&whole, workspace).filter(|_| args.values.seed.is_none());
+        let part = parts_next_to(&whole, workspace).filter(|_| args.values.seed.is_none());
         let several = part.as_ref().map(|(path, _)| path.clone());
-        if let Some(path) = args.values.args.clone().or_else(|| beside(".json")).or(several) {
+        if let Some(path) = args.values.args.clone().or_else(|| adjacent(".json")).or(several) {
             let bytes = workspace.read(&path)?;
             let name = path.display().to_string();
             let of_method = method.map_or(Ok(None), |method| description::parse_method(&bytes, method));
@@ -66,7 +66,7 @@ impl Given {
             given.inline(program)?;
         }
         let several = part.map(|(_, tensors)| tensors).filter(|path| workspace.path(path).is_file());
-        if let Some(path) = args.values.inputs.clone().or_else(|| beside(".inputs.safetensors")).or(several) {
+        if let Some(path) = args.values.inputs.clone().or_else(|| adjacent(".inputs.safetensors")).or(several) {
             given.tensors = read_tensors(&path, workspace)?;
             given.tensors_in = Some(path.display().to_string());
         }
@@ -219,8 +219,8 @@ fn are_taken(graph: &Graph, described: &[(String, Described)]) -> bool {
     places.len() == described.len() && places.into_iter().zip(described).all(fits)
 }
 
-/// The file beside a graph with the same stem and this suffix, if it exists.
-pub(crate) fn beside(graph: &Path, suffix: &str, workspace: &Workspace<'_>) -> Option<PathBuf> {
+/// The file next to a graph with the same stem and this suffix, if it exists.
+pub(crate) fn file_next_to(graph: &Path, suffix: &str, workspace: &Workspace<'_>) -> Option<PathBuf> {
     let path = graph.with_extension("").with_added_suffix(suffix);
     (graph.as_os_str() != "-" && workspace.path(&path).is_file()).then_some(path)
 }
@@ -234,7 +234,7 @@ fn parts(whole: &Path) -> Vec<&str> {
 
 /// The description and the tensors of one of several graphs: `case.json` and
 /// `case.f_inputs.safetensors` for `case.f.ir`.
-fn beside_several(whole: &Path, workspace: &Workspace<'_>) -> Option<(PathBuf, PathBuf)> {
+fn parts_next_to(whole: &Path, workspace: &Workspace<'_>) -> Option<(PathBuf, PathBuf)> {
     let case = whole.with_extension("");
     let path = case.clone().with_added_suffix(".json");
     let bytes = std::fs::read(workspace.path(&path)).ok()?;
@@ -292,7 +292,7 @@ pub(crate) fn inputs(
             continue;
         }
         if lacking && given.tensors_in.is_none() {
-            let what = format!("`{key}` has no elements, and there is no file of tensors{}", expected_beside(args));
+            let what = format!("`{key}` has no elements, and there is no file of tensors{}", expected_file(args));
             return refuse(in_file(given, &what));
         }
         let value = source.value(value, key).or_else(|error| refuse(in_file(given, &error.0)))?;
@@ -333,10 +333,10 @@ pub(crate) fn inputs(
 }
 
 /// The expected path of the input tensors, for messages.
-fn expected_beside(args: &RunOptions) -> String {
-    let beside = |path: &PathBuf| path.with_extension("").with_added_suffix(".inputs.safetensors");
-    let beside = args.graph.as_ref().map(|path| format!(": expected `{}`, or {INPUTS}", beside(path).display()));
-    beside.unwrap_or_else(|| format!("; give {INPUTS}"))
+fn expected_file(args: &RunOptions) -> String {
+    let adjacent = |path: &PathBuf| path.with_extension("").with_added_suffix(".inputs.safetensors");
+    let expected = args.graph.as_ref().map(|path| format!(": expected `{}`, or {INPUTS}", adjacent(path).display()));
+    expected.unwrap_or_else(|| format!("; give {INPUTS}"))
 }
 
 fn in_file(given: &Given, message: &str) -> String {

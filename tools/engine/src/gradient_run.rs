@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Stopped, refuse};
 use crate::given_texts::Expected;
-use crate::given_values::{Given, beside, read_tensors};
+use crate::given_values::{Given, file_next_to, read_tensors};
 use crate::onlooker::Onlooker;
 use crate::operator_times::OperatorTimes;
 use crate::options::RunOptions;
@@ -495,7 +495,7 @@ impl Run<'_> {
     ) -> Result<Vec<IValue>, Error> {
         let mut results = Vec::new();
         put_leaves(given.description.outputs.as_ref(), whole.clone(), "out", &mut results);
-        let adjacent = beside(self.path, ".grad_outputs.safetensors", workspace);
+        let adjacent = file_next_to(self.path, ".grad_outputs.safetensors", workspace);
         let adjacent = adjacent.filter(|_| self.args.values.seed.is_none());
         if let Some(at_hand) = &self.args.values.at_hand {
             return self.assigned("the gradients at hand", at_hand.gradients.clone(), &results, workspace);

@@ -358,7 +358,7 @@ impl Measured {
             "rows": self.rows.iter().map(Row::json).collect::<Vec<_>>(),
             "same_graph": self.are_same,
             "times_faster": (self.rows.len() > 1).then(|| self.faster.json()),
-            "turns": self.rounds,
+            "rounds": self.rounds,
             "first_run_s": self.start,
             "pays_after_runs": self.pays_after,
             "device": self.device.as_ref().map(DeviceFigures::json),

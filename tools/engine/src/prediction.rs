@@ -252,8 +252,8 @@ fn functions(subject: &Subject, device: &Device, workspace: &Workspace<'_>) -> R
     }
     let nvrtc = workspace.env().get(NVRTC_VARIABLE).filter(|path| !path.is_empty()).map(String::as_str);
     let unit = (subject.target.unit)(&texts);
-    let found = resources_of_text(&unit, architecture, nvrtc)?;
-    let counted = counts_of_text(&unit, nvrtc, None).unwrap_or_default();
+    let found = resources_of_text(unit.text(), architecture, nvrtc)?;
+    let counted = counts_of_text(unit.text(), nvrtc, None).unwrap_or_default();
     let named = |mut resources: KernelResources| {
         let counts = counted.iter().find(|counts| counts.name == resources.name).cloned();
         let (kernel, rest) = resources.name.split_once('_').unwrap_or((&resources.name, "plan"));

@@ -91,21 +91,34 @@ pub(crate) struct ComparedFiles {
     pub(crate) is_archive: bool,
 }
 
-impl<'o> Comparison<'o> {
-    /// Reads a graph, prepares samples, and runs it on them.
-    ///
-    /// # Errors
-    /// The text is not a valid graph, a file cannot be read, or options do not fit the graph.
-    pub fn new(
-        options: &'o JudgeOptions,
+impl ComparedFiles {
+    /// What there is to say before graphs run.
+    fn notes(&self) -> impl Iterator<Item = &String> {
+        self.left_out.iter().chain(&self.sizes).chain(&self.unread).chain(&self.weights.notes)
+    }
+}
+
+/// One or two files as they are read, whose params agree.
+struct Pair {
+    graph: Graph,
+    /// The first graph before the second one changed its params.
+    as_read: Graph,
+    other: Option<Graph>,
+    agreed: Agreed,
+    /// Contents of each.
+    contents: [BTreeMap<String, IValue>; 2],
+    files: ComparedFiles,
+}
+
+impl Pair {
+    fn read(
+        options: &JudgeOptions,
         program: &Program,
         against: &Against<'_>,
         workspace: &mut Workspace<'_>,
-    ) -> Result<Comparison<'o>, Error> {
+    ) -> Result<Pair, Error> {
         let own = program.contents(options.torch)?;
         let theirs = against.other.map_or(Ok(BTreeMap::new()), |other| other.contents(options.second_torch()))?;
-        let mut contents = theirs.clone();
-        contents.extend(own.clone());
         let mut graph = program.graph_to_run(options.torch, workspace)?;
         let is_one_program = options.other_torch.is_some() && against.other.is_some_and(|o| o.text == program.text);
         let mut files = ComparedFiles { is_one_program, is_archive: program.is_archive(), ..ComparedFiles::default() };
@@ -118,45 +131,70 @@ impl<'o> Comparison<'o> {
             agreed.apply([&mut graph, other])?;
             files.left_out = agreed.left_out.clone();
         }
-        let graph_as_read = against.other.is_some().then(|| graph.clone());
+        let as_read = graph.clone();
         if let Some(other) = &other {
             // Samples must fit both graphs: what one leaves open the other may fix.
             files.sizes = agreed.fixed.clone();
             files.sizes.extend(moved_weights::fixed_sizes(&graph, other));
             moved_weights::adopt_sizes(&mut graph, other);
         }
-        let as_read = graph_as_read.unwrap_or_else(|| graph.clone());
-        let types = plain_types(&graph);
+        Ok(Pair { graph, as_read, other, agreed, contents: [own, theirs], files })
+    }
+
+    /// The first graph with samples that fit both.
+    fn trial(
+        &mut self,
+        options: &JudgeOptions,
+        program: &Program,
+        against: &Against<'_>,
+        workspace: &mut Workspace<'_>,
+    ) -> Result<Trial, Error> {
+        let Pair { graph, as_read, other, agreed, contents: [own, theirs], files } = self;
+        let mut contents = theirs.clone();
+        contents.extend(own.clone());
+        let types = plain_types(graph);
         let arranged = |which: usize, found: Vec<IValue>| agreed.arranged(&types, which, found);
         let recorded = || match (program.samples(options.torch)?, against.other) {
             (None, Some(other)) => Ok(other.samples(options.second_torch())?.and_then(|found| arranged(1, found))),
             (own, _) => Ok(own.and_then(|found| arranged(0, found))),
         };
-        let mut trial = Trial::with(graph, options, (program, contents), recorded, workspace)?;
+        let mut trial = Trial::with(graph.clone(), options, (program, contents), recorded, workspace)?;
         for sample in trial.samples.iter_mut().filter(|sample| sample.is_generated()) {
             agreed.hold(&trial.graph, &mut sample.inputs);
         }
         if !own.is_empty() && !theirs.is_empty() {
             let others = against.other.map_or(Ok(BTreeSet::new()), Program::stored_names)?;
-            files.weights = moved_weights::weights(&own, &theirs, &[program.stored_names()?, others]);
+            files.weights = moved_weights::weights(own, theirs, &[program.stored_names()?, others]);
             let mut bindings = trial.settings.bindings.clone();
-            bindings.extend(theirs);
+            bindings.extend(theirs.clone());
             trial.settings.other_bindings = Some(Rc::new(bindings));
         }
-        if let Some(other) = &other {
+        if let Some(other) = other {
             moved_weights::keep_within(&mut trial, other);
-            trial.as_read = as_read;
+            trial.as_read = as_read.clone();
             files.sizes.extend(moved_weights::tried_sizes(&trial, other));
             let recorded = trial.samples.iter().find(|sample| !sample.is_generated());
             files.unread = recorded.map(|sample| unread([&trial.graph, other], &sample.inputs)).unwrap_or_default();
         }
-        files
-            .left_out
-            .iter()
-            .chain(&files.sizes)
-            .chain(&files.unread)
-            .chain(&files.weights.notes)
-            .for_each(|note| workspace.note(note));
+        Ok(trial)
+    }
+}
+
+impl<'o> Comparison<'o> {
+    /// Reads a graph, prepares samples, and runs it on them.
+    ///
+    /// # Errors
+    /// The text is not a valid graph, a file cannot be read, or options do not fit the graph.
+    pub fn new(
+        options: &'o JudgeOptions,
+        program: &Program,
+        against: &Against<'_>,
+        workspace: &mut Workspace<'_>,
+    ) -> Result<Comparison<'o>, Error> {
+        let mut pair = Pair::read(options, program, against, workspace)?;
+        let mut trial = pair.trial(options, program, against, workspace)?;
+        let Pair { other, files, .. } = pair;
+        files.notes().for_each(|note| workspace.note(note));
         trial.settings.by_origin = against.is_other_graph;
         if against.is_other_graph && options.fill_unknown.is_none() {
             // Contents that only the second graph has must not be generated differently from those

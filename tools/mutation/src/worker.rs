@@ -30,7 +30,7 @@ pub struct Run<'a> {
     pub until: Option<Instant>,
     /// The folder in which failing cases are saved.
     pub failures: &'a Path,
-    /// The directory of cases; a file beside it names the current case.
+    /// The directory of cases; a file next to it names the current case.
     pub folder: PathBuf,
     /// Whether failing cases are shrunk.
     pub shrinks: bool,

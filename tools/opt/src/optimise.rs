@@ -628,12 +628,10 @@ fn transform(cli: &Cli, plan: &Plan, file: (&str, &[u8]), graph: &mut Graph, out
     }
     let result = pass::run(graph, &plan.pipeline, &mut session, &mut observers);
     outcome.stderr.append(&mut watcher.out);
-    if let (Some(path), Some(page)) = (&cli.watch.report, page) {
-        let html = page.html(name, &plan.pipeline_text, graph, &session);
-        if let Err(error) = std::fs::write(plan.folder.join(path), html) {
-            outcome.fail(exit::USAGE, &format!("error: --report: cannot write `{}`: {error}", path.display()));
-            return false;
-        }
+    if let Some(page) = page
+        && !report(cli, plan, &page.html(name, &plan.pipeline_text, graph, &session), outcome)
+    {
+        return false;
     }
     let is_right = match result {
         Ok(()) => {
@@ -650,6 +648,16 @@ fn transform(cli: &Cli, plan: &Plan, file: (&str, &[u8]), graph: &mut Graph, out
     // Tables follow an error, which would be hard to find before them.
     summaries(cli, &session, &timer, outcome);
     is_right
+}
+
+/// Writes the page of `--report`; false if that fails.
+fn report(cli: &Cli, plan: &Plan, html: &str, outcome: &mut Outcome) -> bool {
+    let Some(path) = &cli.watch.report else { return true };
+    let written = std::fs::write(plan.folder.join(path), html);
+    if let Err(error) = &written {
+        outcome.fail(exit::USAGE, &format!("error: --report: cannot write `{}`: {error}", path.display()));
+    }
+    written.is_ok()
 }
 
 /// Reports why a pipeline stopped; the graph must not be printed.

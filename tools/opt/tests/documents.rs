@@ -24,7 +24,7 @@ const ELLIPSIS: &str = "…";
 const SHOWN: [&str; 8] = ["text", "ir", "c", "rust", "python", "json", "diff", "toml"];
 
 /// Programs that are not ours, as the commands of `sh` fences begin.
-const OTHERS: [&str; 6] = ["export", "git", "pip", "sbatch", "seq", "JITOPT_PTX_GROUPS=1000"];
+const OTHERS: [&str; 6] = ["export", "git", "pip", "sbatch", "seq", "python"];
 
 fn main() -> ExitCode {
     let documents = documents().expect("the documents can be read");
@@ -165,7 +165,11 @@ fn check_in(text: &str, name: &str, folder: &Path) -> Result<String, String> {
 
 /// Whether what a line of `sh` names exists.
 fn exists(line: &str) -> Result<(), String> {
-    let words: Vec<&str> = line.split_whitespace().collect();
+    // Variables may be set before a program: `NAME=value cargo test`.
+    let is_set = |word: &&str| {
+        word.split_once('=').is_some_and(|(name, _)| name.chars().all(|c| c == '_' || c.is_ascii_uppercase()))
+    };
+    let words: Vec<&str> = line.split_whitespace().skip_while(is_set).collect();
     match words.as_slice() {
         ["jitopt", ..] => Err(format!("`{line}` belongs in a fence `console`, which is run")),
         ["cargo", "xtask", task, ..] => {
@@ -195,6 +199,7 @@ fn tests_exist(words: &[&str]) -> Result<(), String> {
         let path = match pair {
             ["--test", target] => format!("tools/opt/tests/{target}/main.rs"),
             ["-p", "jitopt-core"] => "src/lib.rs".to_owned(),
+            ["-p", "jitopt"] => "tools/opt/Cargo.toml".to_owned(),
             ["-p", package] => format!("tools/{}/Cargo.toml", package.trim_start_matches("jitopt-")),
             _ => continue,
         };

@@ -2,7 +2,7 @@
 
 use crate::archive_code::ArchiveCode;
 use crate::declared_names::Declarations;
-use crate::inlined_methods::paths_read;
+use crate::inlined_methods::{enum_members, paths_read};
 use crate::packed_weights::is_packed;
 use crate::source_error::Result;
 use crate::stored_ivalues::Values;
@@ -31,7 +31,7 @@ impl ArchiveCode {
         module: &StoredValue,
         graph: &Graph,
     ) -> Option<BTreeMap<String, ContentPlace>> {
-        if !archive.hooks.is_empty() {
+        if !archive.hooks.is_empty() || !enum_members(graph).is_empty() {
             return None;
         }
         let mut places = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! What a load hook may use: memory and work, beside the steps that the interpreter counts.
+//! What a load hook may use: memory and work, besides the steps that the interpreter counts.
 //!
 //! A kernel is refused before it runs if its results could be larger than what is left. How large
 //! they may be is bounded from its operands: as many elements as the operands have together, times

@@ -98,8 +98,8 @@ impl ArchiveCode {
         params.iter().filter_map(default).collect()
     }
 
-    /// What the graph reads of the module: attributes under the paths `self.a.b`, and constants of
-    /// the archive under the names of their values.
+    /// What the graph reads of the module: attributes under the paths `self.a.b`, constants of the
+    /// archive under the names of their values, and values of enums under `Class.MEMBER`.
     ///
     /// # Errors
     /// A record is damaged, or holds values that are not read.
@@ -119,7 +119,17 @@ impl ArchiveCode {
                 found.insert(graph.name(output), values.value(value)?);
             }
         }
+        found.extend(
+            enum_members(graph).into_iter().filter_map(|member| Some((member.to_owned(), self.enum_value(member)?))),
+        );
         Ok(found)
+    }
+
+    /// The value of a member of an enum: `3` of `GREEN : int = 3`.
+    fn enum_value(&self, member: &str) -> Option<IValue> {
+        let (class, name) = member.rsplit_once('.')?;
+        let field = self.names.field(self.names.class(class)?, name)?;
+        plain_value(&field.value.as_ref()?.kind)
     }
 
     /// The stored tensors that a graph reads from an object, and from objects in it; sections
@@ -234,6 +244,22 @@ fn name_module(graph: &mut Graph) {
     if let Some(module) = first.filter(|param| matches!(graph.ty(*param).kind(), TypeKind::Class(_))) {
         graph.set_name(module, b"self");
     }
+}
+
+/// The members of enums that are constants of a graph, or in one, by their whole names.
+pub(crate) fn enum_members(graph: &Graph) -> Vec<&'static str> {
+    let constants = graph.all_nodes().filter(|node| graph.kind(*node) == prim::CONSTANT);
+    let mut open: Vec<&Attribute> = constants.filter_map(|node| graph.attribute(node, attr::VALUE)).collect();
+    let mut found = Vec::new();
+    while let Some(attribute) = open.pop() {
+        match attribute {
+            Attribute::Enum(member) => found.push(member.as_str()),
+            Attribute::List(parts) | Attribute::Tuple(parts) => open.extend(parts.iter()),
+            Attribute::Dict(items) => open.extend(items.iter().flat_map(|(key, value)| [key, value])),
+            _ => {}
+        }
+    }
+    found
 }
 
 /// The value of a literal without parts.

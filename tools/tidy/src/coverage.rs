@@ -33,6 +33,22 @@ pub fn check_passes(tree: &Tree) -> Vec<String> {
     wrong
 }
 
+/// Rows of operators that take facts from another one, `Row { shape, ..OTHER }`: what such a row
+/// does not say the compiler does not miss.
+pub fn check_operator_rows(tree: &Tree) -> Vec<String> {
+    let rows = tree.texts().filter(|(path, _)| path.starts_with("src/ops/rows/"));
+    let borrowed = |(path, text): (&str, &str)| {
+        let lines: Vec<usize> = (code(text).lines().enumerate())
+            .filter(|(_, line)| {
+                line.trim_start().strip_prefix("..").is_some_and(|rest| rest.starts_with(char::is_alphabetic))
+            })
+            .map(|(at, _)| at + 1)
+            .collect();
+        lines.into_iter().map(|at| format!("{path}:{at}: a row states each fact itself")).collect::<Vec<String>>()
+    };
+    rows.flat_map(borrowed).collect()
+}
+
 /// The files that `jitopt test testdata` runs.
 fn lit_files(tree: &Tree) -> impl Iterator<Item = (&str, &str)> {
     tree.texts().filter(|(path, text)| {

@@ -4,6 +4,7 @@
 //! `tests/tidy.rs` runs them on the repository; their unit tests plant a violation in a small tree
 //! and check that it is found.
 
+pub mod archive_paths;
 pub mod circles;
 pub mod coverage;
 pub mod documents;

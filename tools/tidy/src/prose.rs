@@ -12,7 +12,8 @@ const GENERATED: [&str; 3] = ["testdata/corpus/", "testdata/releases/table.md", 
 pub fn check_width(tree: &Tree) -> Vec<String> {
     let mut wrong = Vec::new();
     for (path, text) in tree.texts().filter(|(path, _)| !GENERATED.iter().any(|file| path.starts_with(file))) {
-        let wide: Vec<usize> = match path.rsplit('.').next() {
+        // Templates of sources end in `.rs.txt`.
+        let wide: Vec<usize> = match path.strip_suffix(".txt").unwrap_or(path).rsplit('.').next() {
             Some("rs") => wide_comments(text),
             Some("md") => wide_paragraphs(text),
             _ => continue,

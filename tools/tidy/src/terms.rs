@@ -34,6 +34,20 @@ const COUNTER: &str = "-grouped";
 /// is replaced as a whole, and the list itself.
 const FREE: [&str; 3] = ["src/changelog.md", "testdata/", "tools/tidy/src/terms.rs"];
 
+/// Words of names of tests that say nothing to a reader who does not know the project.
+const OWN_WORDS: &str = "beside|behind|aside|told|tells?|asks?|asked|nobody|somebody|handed|made up|makes up";
+
+/// Names of lit files with former terms or words of our own.
+pub fn check_names(tree: &Tree) -> Vec<String> {
+    let terms: Vec<&str> = TERMS.iter().map(|(former, _)| *former).collect();
+    let pattern = regex(&format!(r"\b(?:{}|{OWN_WORDS})\b", terms.join("|")));
+    let is_ours = |path: &&str| path.starts_with("testdata/") && path.ends_with(".ir") && !path.contains("/corpus/");
+    let names = tree.files().map(|(path, _)| path).filter(is_ours);
+    let wrong =
+        names.filter_map(|path| Some((path, pattern.find(&path.replace(['_', '/', '.'], " "))?.as_str().to_owned())));
+    wrong.map(|(path, word)| format!("{path}: `{word}` is a word of our own: name what the file shows")).collect()
+}
+
 /// The former terms in all other files.
 pub fn check(tree: &Tree) -> Vec<String> {
     let texts: Vec<(&str, &str)> =
@@ -57,6 +71,14 @@ pub fn check(tree: &Tree) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_tests_are_words_of_the_field() {
+        let names = ["testdata/cli/whole_numbers.ir", "testdata/cli/run_tells.ir", "testdata/cli/stellar.ir"];
+        let found = check_names(&Tree::of(&names.map(|name| (name, ""))));
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[0].contains("`tells`") && found[1].contains("`whole numbers`"), "{found:?}");
+    }
 
     #[test]
     fn former_terms_are_found_in_comments_and_messages() {

@@ -6,7 +6,7 @@ use crate::tree::line_of;
 use regex_lite::Regex;
 
 /// Directories at the start of machine-specific paths.
-const MACHINE: [&str; 6] = ["home", "root", "tmp", "mnt", "srv", "Users"];
+pub const MACHINE: [&str; 6] = ["home", "root", "tmp", "mnt", "srv", "Users"];
 /// Reminders, each split in two, because this file is checked too.
 const NOTES: [(&str, &str); 4] = [("TO", "DO"), ("FIX", "ME"), ("XX", "X"), ("HA", "CK")];
 

@@ -2,7 +2,9 @@
 //! guide.
 
 use jitopt_driver::World;
-use jitopt_tidy::{Tree, circles, coverage, documents, layers, plain_text, prose, replacements, stems, terms, wording};
+use jitopt_tidy::{
+    Tree, archive_paths, circles, coverage, documents, layers, plain_text, prose, replacements, stems, terms, wording,
+};
 use std::path::Path;
 use std::sync::LazyLock;
 
@@ -55,6 +57,11 @@ fn every_pass_has_lit_files() {
 }
 
 #[test]
+fn rows_of_operators_have_all_facts() {
+    none(coverage::check_operator_rows(&TREE));
+}
+
+#[test]
 fn every_flag_is_used_by_a_lit_file() {
     let help = jitopt(&["--help"]);
     // `filecheck` is skipped: its options are those of LLVM's FileCheck.
@@ -93,8 +100,14 @@ fn words_are_ours() {
 }
 
 #[test]
+fn archives_have_no_paths_of_machines() {
+    none(archive_paths::check(&TREE));
+}
+
+#[test]
 fn terms_are_standard() {
     none(terms::check(&TREE));
+    none(terms::check_names(&TREE));
 }
 
 #[test]

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Names and statements of groups over `%x` and `%w`, which make `%y`. Rows and elements have two
+/// Names and statements of groups over `%x` and `%w`, which make `%y`. Rows and elements have three
 /// dimensions each, which do not collapse.
 const CASES: [(&str, &str); 10] = [
     ("points", "%s : Tensor = aten::add(%x, %w, %one)\n  %y : Tensor = aten::relu(%s)"),
@@ -31,71 +31,66 @@ const CASES: [(&str, &str); 10] = [
     ("interleaved", "%s : Tensor = aten::mul(%x, %w)\n  %y : Tensor = aten::sum(%s, %outer, %no, %none)"),
     (
         "columns",
-        "%m : Tensor = aten::sum(%x, %inner, %yes, %none)\n  %d : Tensor = aten::mul(%w, %m)\n  \
+        "%s : Tensor = aten::add(%x, %w, %one)\n  %m : Tensor = aten::sum(%s, %inner, %yes, %none)\n  \
+         %d : Tensor = aten::mul(%s, %m)\n  \
          %y : Tensor = aten::sum(%d, %outer, %no, %none)",
     ),
 ];
 
-/// Operands of a case, for most of which it is one kernel.
+/// Operands of a case.
 struct Form {
     name: &'static str,
-    /// Whether `%x` is a view in which dimensions 1 and 2 are swapped.
+    /// Whether `%x` is a view in which dimensions 2 and 3 are swapped.
     is_permuted: bool,
-    /// The shapes of `%x` before that, and of `%w`, which is broadcast, but not along the last
-    /// dimension: that would be another kernel.
-    sizes: &'static [(&'static str, &'static str)],
 }
 
-/// Each function of a kernel is launched: for any rows, for rows of up to 512, 1,024, 4,096, 16,384
-/// and more aligned elements, and for parts of long rows, aligned or not. There are more rows than
-/// two blocks of threads have.
-const FORMS: [Form; 2] = [
-    Form {
-        name: "permuted",
-        is_permuted: true,
-        sizes: &[
-            ("2,5,3,101", "2,3,5,101"),
-            ("3,3,11,7", "3,1,3,7"),
-            ("40,3,15,2", "1,15,3,2"),
-            ("2,2,3,64", "2,1,2,64"),
-            ("2,4,2,256", "2,1,4,256"),
-            ("2,2,2,1000", "2,1,2,1000"),
-            ("2,2,2,5000", "2,1,2,5000"),
-            ("2,2,2,20000", "2,1,2,20000"),
-            ("2,5,2,4001", "2,1,5,4001"),
-        ],
-    },
-    Form {
-        name: "contiguous",
-        is_permuted: false,
-        sizes: &[
-            ("3,5,11,7", "3,1,1,7"),
-            ("40,15,3,2", "1,15,1,2"),
-            ("2,3,2,64", "1,3,1,64"),
-            ("2,2,4,256", "2,1,1,256"),
-            ("2,2,4,1000", "1,2,1,1000"),
-            ("1,2,4,5000", "1,2,1,5000"),
-            ("1,2,5,4001", "1,2,1,4001"),
-            ("1,2,4,36000", "1,2,1,36000"),
-        ],
-    },
+const FORMS: [Form; 2] =
+    [Form { name: "permuted", is_permuted: true }, Form { name: "contiguous", is_permuted: false }];
+/// The sizes of `%x`, as the group sees it, and of `%w`, which is broadcast, but not along the last
+/// dimension: that would be another kernel. Each function of a kernel is launched by some of them,
+/// and each loop over rows, parts or elements runs more than once in one.
+const SIZES: [(&str, &str); 15] = [
+    ("3,2,3,2,3,7", "3,1,3,2,1,7"),
+    ("2,2,2,2,2,301", "2,1,2,2,1,301"),
+    ("10,4,3,5,3,4", "10,1,3,5,1,4"),
+    // Interleaved rows, split or not.
+    ("20,6,10,2,3,6", "20,1,10,2,1,6"),
+    ("3,5,4,5,11,12", "3,1,4,5,1,12"),
+    // Aligned rows of up to 512, 1,024, 4,096, 16,384 and more elements.
+    ("3,2,2,2,1,100", "3,1,2,2,1,100"),
+    ("3,2,2,2,1,200", "3,1,2,2,1,200"),
+    ("3,2,2,2,1,400", "3,1,2,2,1,400"),
+    ("3,2,2,2,1,520", "3,1,2,2,1,520"),
+    ("2,2,2,2,1,2056", "2,1,2,2,1,2056"),
+    ("2,2,2,2,1,8200", "2,1,2,2,1,8200"),
+    ("2,1,2,2,1,17000", "2,1,1,2,1,17000"),
+    // Long rows that are split, aligned or not.
+    ("2,2,2,2,1,16999", "2,1,2,2,1,16999"),
+    ("1,1,1,1,1,140003", "1,1,1,1,1,140003"),
+    ("2,1,2,1,1,131100", "2,1,1,1,1,131100"),
 ];
+/// How many of them, the last ones, are for split rows.
+const SPLIT: usize = 3;
+/// What kernels begin with in a unit, and what they say in a trial run.
+const KERNEL: &str = "\nJO_KERNEL(";
+const ENTERED: &str = "launches ";
 /// The number of mutants that are judged at the same time.
 const WORKERS: usize = 2;
+/// How many are judged between two lines that say so.
+const PROGRESS: usize = 25;
 /// The replacements in the text of kernels. An empty text stands for nothing.
-const CHANGES: [(&str, &str); 30] = [
+const CHANGES: [(&str, &str); 29] = [
     ("JO_BARRIER();", ""),
     ("if (JO_THREAD == 0) {", "{"),
     ("if (JO_LANE == 0) {", "{"),
     ("if (JO_THREAD >= distance) {", "{"),
     ("if ((i64)element < launch.count) {", "{"),
-    ("JO_THREAD == 0", "JO_THREAD == 1"),
     ("JO_LANE == 0", "JO_LANE == 1"),
     ("JO_THREAD >= distance", "JO_THREAD > distance"),
     ("row < launch.rows", "row <= launch.rows"),
     ("row < launch.rows", "row + 1 < launch.rows"),
     ("element < launch.count", "element <= launch.count"),
-    ("element < launch.count", "element + 1 < launch.count"),
+    ("element < launch.count", "element + 4 < launch.count"),
     ("chunk < launch.count", "chunk + 256 < launch.count"),
     (", half)", ", half + 1)"),
     ("JO_THREAD - distance", "JO_THREAD"),
@@ -116,31 +111,66 @@ const CHANGES: [(&str, &str); 30] = [
     (" += ", " = "),
 ];
 
-/// A change of the text of a case.
-struct Mutant {
+/// Changes of what threads have in common: each of them is judged, however few mutants are wanted.
+const OF_TEAMS: usize = 4;
+
+impl Form {
+    /// The sizes of `%x`, as the graph has it, and of `%w`.
+    fn sizes(&self, number: usize) -> (String, &'static str) {
+        let (x, w) = SIZES[number];
+        let mut sizes: Vec<&str> = x.split(',').collect();
+        if self.is_permuted {
+            sizes.swap(2, 3);
+        }
+        (sizes.join(","), w)
+    }
+}
+
+/// The unit of a case in one form.
+struct Unit {
     case: &'static str,
     form: &'static Form,
+    text: String,
+    /// The sizes that launch each kernel of it.
+    launched: BTreeMap<String, Vec<usize>>,
+}
+
+/// A change of the text of a unit.
+struct Mutant<'u> {
+    unit: &'u Unit,
     at: usize,
     from: &'static str,
     to: &'static str,
-    /// The line that it changes, and its number.
+    /// The kernel, the line, and its number in the kernel.
+    kernel: String,
     line: String,
     number: usize,
+    /// Whether it is a change of what threads have in common.
+    is_of_teams: bool,
 }
 
-impl Mutant {
-    fn file(&self) -> String {
-        file(self.case, self.form)
-    }
-
-    /// The name in the list of survivors.
+impl Mutant<'_> {
+    /// What is changed, and where.
     fn name(&self) -> String {
+        let Mutant { unit, from, to, kernel, line, number, .. } = self;
+        let form = unit.form.name;
+        format!("{}: `{}` to `{}` in `{line}` ({kernel}, {form}, {number})", unit.case, from.trim(), to.trim())
+    }
+
+    /// Whether it is known to change nothing: in this case or in any, in a line that contains this.
+    fn is_known(&self, known: &str) -> bool {
         let to = if self.to.is_empty() { "nothing" } else { self.to.trim() };
-        format!("{}: `{}` to `{to}` in `{}` ({})", self.file(), self.from.trim(), self.line, self.number)
+        let fits = |item: &str| {
+            let (case, change) = item.split_once(": ")?;
+            let [_, from, _, becomes, _, part, ..] = change.split('`').collect::<Vec<_>>()[..] else { return None };
+            let is_case = case == "any" || case == self.unit.case;
+            Some(is_case && from == self.from.trim() && becomes == to && self.line.contains(part))
+        };
+        known.lines().filter_map(|line| line.strip_prefix("- ")).any(|item| fits(item) == Some(true))
     }
 }
 
-/// The folder and the binary with which one worker checks cases.
+/// A folder for a case, and the program.
 struct Bench {
     jitopt: PathBuf,
     folder: PathBuf,
@@ -153,6 +183,7 @@ struct Counts {
     explained: usize,
     survived: usize,
     not_compiled: usize,
+    teams_survived: usize,
 }
 
 /// Makes so many mutants, and says which ones are found.
@@ -162,54 +193,83 @@ pub(crate) fn run(root: &Path, jitopt: &str, wanted: usize) -> Result<()> {
     let folder = folder.join(format!("emitted-mutants-{}", std::process::id()));
     let benches: Vec<Bench> =
         (0..WORKERS).map(|k| Bench { jitopt: jitopt.clone(), folder: folder.join(k.to_string()) }).collect();
-    let (mut all, mut texts) = (Vec::new(), BTreeMap::new());
-    for ((case, body), form) in CASES.into_iter().flat_map(|case| FORMS.iter().map(move |form| (case, form))) {
-        benches.iter().try_for_each(|bench| bench.write((case, form), body))?;
-        let text = benches[0].recorded((case, form))?;
-        all.extend(mutants((case, form), &text));
-        texts.insert(file(case, form), text);
-    }
-    let every = all.len().div_ceil(wanted.max(1)).max(1);
-    let chosen: Vec<&Mutant> = all.iter().step_by(every).collect();
-    let next = AtomicUsize::new(0);
-    let work = |bench: &Bench| -> Result<Counts> {
-        let mut counts = Counts::default();
-        while let Some(mutant) = chosen.get(next.fetch_add(1, Ordering::Relaxed)) {
-            match bench.verdict(mutant, &texts[&mutant.file()])? {
-                Verdict::Found => counts.found += 1,
-                Verdict::NotCompiled => counts.not_compiled += 1,
-                Verdict::Survived if known.contains(&mutant.name()) => counts.explained += 1,
-                Verdict::Survived => {
-                    counts.survived += 1;
-                    println!("survived: {}", mutant.name());
-                }
+    let cases = CASES.into_iter().flat_map(|case| FORMS.iter().map(move |form| (case, form))).collect::<Vec<_>>();
+    let units = shared_out(&benches, &cases, &|bench, (case, form)| {
+        benches.iter().try_for_each(|bench| bench.write((case.0, form), case.1))?;
+        bench.recorded((*case, *form))
+    })?;
+    let all: Vec<Mutant<'_>> = units.iter().flat_map(mutants).collect();
+    let is_repeated = |mutant: &&Mutant<'_>| mutant.unit.form.is_permuted && mutant.is_of_teams;
+    // Both forms of a case have the same barriers.
+    let (teams, others): (Vec<&Mutant<'_>>, Vec<_>) =
+        all.iter().filter(|mutant| !is_repeated(mutant)).partition(|mutant| mutant.is_of_teams);
+    let every = others.len().div_ceil(wanted.max(1)).max(1);
+    let chosen: Vec<&Mutant<'_>> = teams.into_iter().chain(others.into_iter().step_by(every)).collect();
+    println!("{} of {} possible mutants", chosen.len(), all.len());
+    let judged = AtomicUsize::new(0);
+    let verdicts = shared_out(&benches, &chosen, &|bench, mutant| {
+        let verdict = bench.verdict(mutant)?;
+        let judged = 1 + judged.fetch_add(1, Ordering::Relaxed);
+        if judged.is_multiple_of(PROGRESS) {
+            println!("{judged} judged");
+        }
+        let is_open = matches!(verdict, Verdict::Survived) && !mutant.is_known(&known);
+        if is_open {
+            println!("survived: {}", mutant.name());
+        }
+        Ok(verdict)
+    })?;
+    let mut counts = Counts::default();
+    for (mutant, verdict) in chosen.iter().zip(verdicts) {
+        match verdict {
+            Verdict::Found => counts.found += 1,
+            Verdict::NotCompiled => counts.not_compiled += 1,
+            Verdict::Survived if mutant.is_known(&known) => counts.explained += 1,
+            Verdict::Survived => {
+                counts.survived += 1;
+                counts.teams_survived += usize::from(mutant.is_of_teams);
             }
         }
-        Ok(counts)
-    };
-    let counts = std::thread::scope(|scope| {
-        let started: Vec<_> = benches.iter().map(|bench| scope.spawn(|| work(bench))).collect();
-        started
-            .into_iter()
-            .map(|one| one.join().unwrap_or_else(|_| Err(anyhow!("a worker stopped"))))
-            .collect::<Result<Vec<_>>>()
-    })?;
+    }
     fs::remove_dir_all(&folder)?;
-    print_sums(&counts, all.len())
+    print_sums(&counts)
+}
+
+/// Does something with all items, in their order, on several benches at the same time.
+fn shared_out<T: Sync, R: Send>(
+    benches: &[Bench],
+    items: &[T],
+    work: &(dyn Fn(&Bench, &T) -> Result<R> + Sync),
+) -> Result<Vec<R>> {
+    let next = AtomicUsize::new(0);
+    let all = |bench: &Bench| -> Result<Vec<(usize, R)>> {
+        let mut done = Vec::new();
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(item) = items.get(at) else { return Ok(done) };
+            done.push((at, work(bench, item)?));
+        }
+    };
+    let done = std::thread::scope(|scope| {
+        let started: Vec<_> = benches.iter().map(|bench| scope.spawn(|| all(bench))).collect();
+        let joined = started.into_iter().map(|one| one.join().unwrap_or_else(|_| Err(anyhow!("a worker stopped"))));
+        joined.collect::<Result<Vec<_>>>()
+    })?;
+    let mut done: Vec<(usize, R)> = done.into_iter().flatten().collect();
+    done.sort_by_key(|one| one.0);
+    Ok(done.into_iter().map(|one| one.1).collect())
 }
 
 /// Prints the sums; too few that are found are an error.
-fn print_sums(counts: &[Counts], possible: usize) -> Result<()> {
-    let sum = |f: fn(&Counts) -> usize| counts.iter().map(f).sum::<usize>();
-    let (found, explained) = (sum(|counts| counts.found), sum(|counts| counts.explained));
-    let (survived, not_compiled) = (sum(|counts| counts.survived), sum(|counts| counts.not_compiled));
+fn print_sums(counts: &Counts) -> Result<()> {
+    let Counts { found, explained, survived, not_compiled, teams_survived } = counts;
     let share = 100 * found / (found + survived).max(1);
     println!(
-        "{} of {possible} possible mutants: {found} found, {explained} equivalent, {survived} survived, \
-         {not_compiled} do not compile; {share} % of those not shown equivalent are found",
-        found + explained + survived + not_compiled
+        "{found} found, {explained} equivalent, {survived} survived ({teams_survived} of them removed barriers and \
+         masks), {not_compiled} do not compile; {share} % of those not shown equivalent are found"
     );
     ensure!(share >= 90, "less than 90 % are found");
+    ensure!(*teams_survived == 0, "a removed barrier or mask is not found");
     Ok(())
 }
 
@@ -219,20 +279,23 @@ fn file(case: &str, form: &Form) -> String {
 }
 
 /// All changes of the kernels in a unit, in the order of places in the text.
-fn mutants((case, form): (&'static str, &'static Form), text: &str) -> Vec<Mutant> {
-    let begin = text.find("\nJO_KERNEL(").unwrap_or(0);
-    let end = text.find("_body(const void *arguments)").unwrap_or(text.len());
+fn mutants(unit: &Unit) -> Vec<Mutant<'_>> {
+    let text = &unit.text;
+    let begin = text.find(KERNEL).unwrap_or(0);
+    let end = text[begin..].find("\nJO_ENTRY(").map_or(text.len(), |at| begin + at);
     let mut all = Vec::new();
-    for (from, to) in CHANGES {
+    for (change, (from, to)) in CHANGES.into_iter().enumerate() {
         for (at, _) in text[begin..end].match_indices(from) {
             let at = begin + at;
-            let number = text[begin..at].matches('\n').count();
             let first = text[..at].rfind('\n').map_or(0, |at| at + 1);
             let code = text[first..].lines().next().unwrap_or_default();
             let is_note = code.find(" // ").is_some_and(|note| first + note < at);
+            let before = text[..at].rsplit(KERNEL).next().unwrap_or_default();
+            let (kernel, number) = (before.split(',').next().unwrap_or_default(), before.matches('\n').count());
             if !is_note {
                 let line = code.split(" // ").next().unwrap_or_default().trim().to_owned();
-                all.push(Mutant { case, form, at, from, to, line, number });
+                let (kernel, is_of_teams) = (kernel.to_owned(), change < OF_TEAMS);
+                all.push(Mutant { unit, at, from, to, kernel, line, number, is_of_teams });
             }
         }
     }
@@ -240,6 +303,7 @@ fn mutants((case, form): (&'static str, &'static Form), text: &str) -> Vec<Mutan
     all
 }
 
+#[derive(Clone, Copy)]
 enum Verdict {
     Found,
     Survived,
@@ -256,19 +320,19 @@ impl Bench {
         fs::create_dir_all(&self.folder)?;
         let x = if form.is_permuted { "%v" } else { "%x" };
         let graph = format!(
-            "graph(%x : Float(*, *, *, *), %w : Float(*, *, *, *)):
-  %order : int[] = prim::Constant[value=[0, 2, 1, 3]]()
-  %v : Float(*, *, *, *) = aten::permute(%x, %order)
+            "graph(%x : Float(*, *, *, *, *, *), %w : Float(*, *, *, *, *, *)):
+  %order : int[] = prim::Constant[value=[0, 1, 3, 2, 4, 5]]()
+  %v : Float(*, *, *, *, *, *) = aten::permute(%x, %order)
   %r : Tensor = prim::FusionGroup_0({x}, %w)
   return (%r)
-with prim::FusionGroup_0 = graph(%x : Float(*, *, *, *), %w : Float(*, *, *, *)):
+with prim::FusionGroup_0 = graph(%x : Float(*, *, *, *, *, *), %w : Float(*, *, *, *, *, *)):
   %none : None = prim::Constant()
   %one : int = prim::Constant[value=1]()
   %last : int = prim::Constant[value=-1]()
   %no : bool = prim::Constant[value=0]()
   %yes : bool = prim::Constant[value=1]()
-  %outer : int[] = prim::Constant[value=[0, 1]]()
-  %inner : int[] = prim::Constant[value=[2, 3]]()
+  %outer : int[] = prim::Constant[value=[0, 1, 2]]()
+  %inner : int[] = prim::Constant[value=[3, 4, 5]]()
   {body}
   return (%y)
 "
@@ -276,32 +340,37 @@ with prim::FusionGroup_0 = graph(%x : Float(*, *, *, *), %w : Float(*, *, *, *))
         Ok(fs::write(self.graph(&file(case, form)), graph)?)
     }
 
-    /// The unit that a case is compiled from.
-    fn recorded(&self, (case, form): (&str, &Form)) -> Result<String> {
-        let case = file(case, form);
-        let unit = self.folder.join("unit.c");
+    /// The unit that a case is compiled from, and what launches its kernels.
+    fn recorded(&self, (case, form): ((&'static str, &str), &'static Form)) -> Result<Unit> {
+        let (name, unit) = (file(case.0, form), self.folder.join("unit.c"));
         let keep = format!("if grep -q jo_launch \"$a\" 2> /dev/null; then cp \"$a\" '{}'; fi", unit.display());
         self.write_compiler(&keep)?;
-        let mut texts = Vec::new();
-        // Some sizes have another kernel in some cases, and then find no mutant of the first one.
-        for (seed, sizes) in form.sizes.iter().enumerate() {
-            let (code, output) = self.validate(&case, *sizes, seed)?;
-            ensure!(code == Some(0) && output.contains("launched"), "{case} {sizes:?}: {output}");
-            texts.push(fs::read_to_string(&unit).with_context(|| format!("{case} has no unit"))?);
+        let (_, output) = self.validate(&name, &form.sizes(0), 0)?;
+        let text = fs::read_to_string(&unit).with_context(|| format!("{name} has no unit: {output}"))?;
+        self.write_swap(&text, &announced(&text))?;
+        let mut launched: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        // Long rows are only split by kernels that reduce them.
+        let sizes = if text.contains("_parts") { SIZES.len() } else { SIZES.len() - SPLIT };
+        for seed in 0..sizes {
+            let sizes = form.sizes(seed);
+            let (code, output) = self.validate(&name, &sizes, seed)?;
+            ensure!(code == Some(0) && output.contains("launched"), "{name} {sizes:?}: {output}");
+            for kernel in output.lines().filter_map(|line| line.strip_prefix(ENTERED)) {
+                launched.entry(kernel.to_owned()).or_default().push(seed);
+            }
         }
-        Ok(texts.swap_remove(0))
+        for kernel in text.split(KERNEL).skip(1).filter_map(|text| text.split(',').next()) {
+            ensure!(launched.contains_key(kernel), "no sizes of {name} launch {kernel}");
+        }
+        Ok(Unit { case: case.0, form, text, launched })
     }
 
     /// Whether a mutant is found, by checks or by its results.
-    fn verdict(&self, mutant: &Mutant, text: &str) -> Result<Verdict> {
-        let changed = format!("{}{}{}", &text[..mutant.at], mutant.to, &text[mutant.at + mutant.from.len()..]);
-        let (unit, other) = (self.folder.join("unit.c"), self.folder.join("changed.c"));
-        fs::write(&unit, text)?;
-        fs::write(&other, changed)?;
-        let swap = format!("if cmp -s \"$a\" '{}'; then a='{}'; fi", unit.display(), other.display());
-        self.write_compiler(&swap)?;
-        for (seed, sizes) in mutant.form.sizes.iter().enumerate() {
-            let (code, output) = self.validate(&mutant.file(), *sizes, seed)?;
+    fn verdict(&self, mutant: &Mutant<'_>) -> Result<Verdict> {
+        let Mutant { unit: Unit { case, form, text, launched }, at, from, to, kernel, .. } = mutant;
+        self.write_swap(text, &format!("{}{to}{}", &text[..*at], &text[at + from.len()..]))?;
+        for &seed in launched.get(kernel).into_iter().flatten() {
+            let (code, output) = self.validate(&file(case, form), &form.sizes(seed), seed)?;
             if output.contains("could not be compiled") || output.contains("no kernel") {
                 return Ok(Verdict::NotCompiled);
             }
@@ -312,13 +381,30 @@ with prim::FusionGroup_0 = graph(%x : Float(*, *, *, *), %w : Float(*, *, *, *))
         Ok(Verdict::Survived)
     }
 
-    /// A script that does something with each argument, `a`, and calls the compiler.
+    /// A compiler that compiles a unit as if it were another one, once.
+    fn write_swap(&self, text: &str, changed: &str) -> Result<()> {
+        let path = |name: &str| self.folder.join(name);
+        let (unit, other, kept) = (path("unit.c"), path("changed.c"), path("changed.so"));
+        fs::write(&unit, text)?;
+        fs::write(&other, changed)?;
+        if kept.exists() {
+            fs::remove_file(&kept)?;
+        }
+        let swap = "if cmp -s \"$a\" 'UNIT'; then a='OTHER'; kept='KEPT'; fi\n  if [ \"$last\" = -o ]; then out=\"$a\"; fi\n  last=\"$a\"";
+        let swap = swap.replace("UNIT", &unit.display().to_string()).replace("OTHER", &other.display().to_string());
+        self.write_compiler(&swap.replace("KEPT", &kept.display().to_string()))
+    }
+
+    /// A script that does something with each argument, `a`, and calls the compiler, unless the
+    /// library that it would make is kept.
     fn write_compiler(&self, each: &str) -> Result<()> {
-        let script = format!("for a do\n  shift\n  {each}\n  set -- \"$@\" \"$a\"\ndone\nexec cc \"$@\"\n");
+        let keeps = "if [ -z \"$kept\" ]; then exec cc \"$@\"; fi\n\
+                     if [ ! -e \"$kept\" ]; then cc \"$@\" -o \"$kept\" || exit 1; fi\nexec cp \"$kept\" \"$out\"\n";
+        let script = format!("for a do\n  shift\n  {each}\n  set -- \"$@\" \"$a\"\ndone\n{keeps}");
         Ok(fs::write(self.folder.join("compiler.sh"), script)?)
     }
 
-    fn validate(&self, case: &str, (x, w): (&str, &str), seed: usize) -> Result<(Option<i32>, String)> {
+    fn validate(&self, case: &str, (x, w): &(String, &str), seed: usize) -> Result<(Option<i32>, String)> {
         let program = self.jitopt.display();
         let mut command = Command::new("timeout");
         command.arg("60").arg(&self.jitopt).arg("validate").arg(self.graph(case)).args([
@@ -333,4 +419,22 @@ with prim::FusionGroup_0 = graph(%x : Float(*, *, *, *), %w : Float(*, *, *, *))
         let text = String::from_utf8_lossy(&output.stderr) + String::from_utf8_lossy(&output.stdout);
         Ok((output.status.code(), text.into_owned()))
     }
+}
+
+/// A unit whose kernels say that they are launched.
+fn announced(text: &str) -> String {
+    let mut pieces = text.split(KERNEL);
+    let mut changed = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let name = piece.split(',').next().unwrap_or_default();
+        let said = format!("{ENTERED}{name}\\n");
+        let say = format!(
+            "\n{{ static int is_entered; extern long write(int, const void *, unsigned long); \
+             if (!is_entered) {{ is_entered = 1; write(2, \"{said}\", {}); }}",
+            said.len() - 1
+        );
+        changed += KERNEL;
+        changed += &piece.replacen("\n{", &say, 1);
+    }
+    changed
 }

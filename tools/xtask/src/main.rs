@@ -1,7 +1,6 @@
 //! `cargo xtask`: maintenance tasks of the repository.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool")]
 
-mod all_tests;
 mod covering;
 mod emitted_mutants;
 mod faults;
@@ -17,7 +16,6 @@ use std::process::{Command, ExitCode, Stdio};
 
 const HELP: &str = "\
 cargo xtask check                     run all checks of ci/check.sh
-cargo xtask test [ARGUMENTS...]       run all tests; the last line says how many passed
 cargo xtask fmt                       format the code, including passes and fuzz targets
 cargo xtask bless [FILTER]            update snapshots of lit tests and generated text
 cargo xtask new-pass NAME [SUMMARY]   create a pass: its file, its registry row, its lit file
@@ -49,7 +47,6 @@ fn chore(arguments: &[&str]) -> Result<()> {
     let root = root();
     match arguments {
         ["check"] => run(Command::new("bash").arg(root.join("ci/check.sh"))),
-        ["test", rest @ ..] => all_tests::run(&root, rest),
         ["fmt"] => format(&root),
         ["bless", rest @ ..] if rest.len() < 2 => bless(&root, rest.first().copied()),
         ["mutants", rest @ ..] => mutants(&root, rest),

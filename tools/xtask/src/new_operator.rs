@@ -47,10 +47,14 @@ pub(crate) fn begin(root: &Path, operator: &str) -> Result<()> {
     fs::write(&kernels, with_kernel)?;
     println!("wrote the row of {kind} in src/ops/rows/{}.rs,", family.rows);
     println!("      its kernel in src/interpreter/operators/{}.rs, and {lit}", family.kernels);
-    println!("\nnext: fill in the facts of the row; this names those that are missing:");
+    println!("\nnext: fill in the facts of the row; this names those that are missing, and those that");
+    println!("      nothing observes yet:");
     println!("      cargo test -p jitopt-core rows");
     println!("      implement the kernel, and write PyTorch's values into {lit}:");
     println!("      cargo run -- test {lit}");
+    println!("      write what PyTorch says of it, and the element types that it takes:");
+    println!("      the commands at the head of tools/pytorch/observe_operators.py");
+    println!("      BLESS=1 cargo test -p jitopt --test suite coverage_matrix");
     println!("      jitopt guide adding-an-operator explains the facts");
     Ok(())
 }
@@ -180,11 +184,11 @@ fn family(schema: &str) -> Family {
 /// The family that a schema looks like.
 fn of_look(schema: &str, is_view: bool) -> Family {
     let formals = formals(schema);
-    let has = |names: [&str; 2]| formals.iter().any(|formal| names.contains(&formal.name.as_str()));
+    let has = |names: &[&str]| formals.iter().any(|formal| names.contains(&formal.name.as_str()));
     match formals.iter().filter(|formal| formal.is_tensor()).count() {
         _ if is_view => VIEWS,
-        _ if has(["index", "indices"]) => INDICES,
-        _ if has(["keepdim", "dim"]) => REDUCTIONS,
+        _ if has(&["index", "indices"]) => INDICES,
+        _ if has(&["keepdim", "dim", "dims", "unbiased"]) => REDUCTIONS,
         0 | 1 => FUNCTIONS,
         _ => ARITHMETIC,
     }
@@ -213,6 +217,7 @@ fn with_last(text: &str, list: &str, item: &str) -> Result<String> {
 
 /// The kernels with another one: its row, and a function before the tests.
 fn with_kernel(text: &str, kind: &str, short: &str) -> Result<String> {
+    let short = short.trim_start_matches('_');
     let name = if text.contains(&format!("fn {short}(")) { format!("{short}_kernel") } else { short.to_owned() };
     let text = with_last(text, "ROWS: &[Row] = &[", &format!("    (\"{kind}\", {name}),\n"))?;
     let function = KERNEL.replace("{kind}", kind).replace("{name}", &name);
@@ -314,6 +319,7 @@ mod tests {
             ("aten::softsign(Tensor self) -> Tensor", FUNCTIONS),
             ("aten::special_xlog1py(Tensor self, Tensor other) -> Tensor", ARITHMETIC),
             ("aten::nansum(Tensor self, int[1]? dim=None, bool keepdim=False) -> Tensor", REDUCTIONS),
+            ("prims::sum(Tensor inp, int[]? dims, *, ScalarType? output_dtype=None) -> Tensor", REDUCTIONS),
             ("aten::linalg_diagonal(Tensor(a) A, *, int offset=0, int dim1=-2, int dim2=-1) -> Tensor(a)", VIEWS),
         ] {
             assert_eq!(family(schema), expected, "{schema}");
@@ -367,6 +373,8 @@ mod tests {
         assert!(
             added.contains("fn b(call: &Call<'_>) -> Answer {") && added.ends_with("}\n\n#[cfg(test)]\nmod tests {}\n")
         );
+        let hidden = with_kernel(text, "aten::_b", "_b").expect("a list");
+        assert!(hidden.contains("    (\"aten::_b\", b),\n") && hidden.contains("fn b("), "{hidden}");
         assert!(check_kind("softsign").is_err() && check_kind("aten::soft sign").is_err());
         assert_eq!(check_kind("aten::softsign").expect("a kind"), "softsign");
     }

@@ -125,7 +125,7 @@ fn check(stem: &str, version: &str) -> Result<bool, String> {
     let way = Way { in_doubles: false, wanted: "grads", by_kernels: false, passes: None };
     case.compare(&way)?;
     let mut launched = case.compare(&Way { by_kernels: true, passes: Some(FUSION), ..way })?;
-    // Groups that stand beside other nodes, each with its backward graph for a formula.
+    // Groups with other nodes around them, each with its backward graph for a formula.
     case.compare(&Way { passes: Some(GROUPS), ..way }).map_err(|why| format!("{GROUPS}: {why}"))?;
     // One pipeline for all of it, where gradients of all results are given.
     if case.has_all_gradients() {

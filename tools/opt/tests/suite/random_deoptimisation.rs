@@ -141,10 +141,10 @@ impl Trial<'_> {
     /// Runs a guarded graph and compares it with the one without guards.
     fn run(&mut self, guarded: &Graph, inputs: &[IValue], taken: Option<(i64, u64)>) -> Result<Breaker, String> {
         let expected = Outcome::of(self.graph, self.settings, inputs, Precision::Typed);
-        self.beside(&expected, guarded, inputs, taken)
+        self.compared(&expected, guarded, inputs, taken)
     }
 
-    fn beside(
+    fn compared(
         &mut self,
         expected: &Outcome,
         guarded: &Graph,
@@ -167,10 +167,10 @@ impl Trial<'_> {
     /// Fails each guard separately, at its first and its last execution.
     fn each_guard(&mut self, guarded: &Graph, inputs: &[IValue]) -> Result<(), String> {
         let expected = Outcome::of(self.graph, self.settings, inputs, Precision::Typed);
-        let visits = self.beside(&expected, guarded, inputs, None)?.visits;
+        let visits = self.compared(&expected, guarded, inputs, None)?.visits;
         for (index, visits) in visits {
             for visit in [1, visits].into_iter().take(if visits > 1 { 2 } else { 1 }) {
-                self.beside(&expected, guarded, inputs, Some((index, visit)))?;
+                self.compared(&expected, guarded, inputs, Some((index, visit)))?;
             }
         }
         Ok(())

@@ -772,7 +772,7 @@ fn check_together(seeds: &[u64], how: How) -> Vec<Checked> {
                 checked.nests = u64::from(ran && !group.reduces);
                 checked.reduced_nests = u64::from(ran && group.reduces);
             }
-            Err(why) => checked.wrong = Some(format!("seed {seed}: {why}\n{}", group.text)),
+            Err(why) => checked.wrong = Some(format!("seed {seed}: {why}\n{}{}", group.text, layouts(group))),
         }
     }
     all[0].counts.compiled += together.compiled;

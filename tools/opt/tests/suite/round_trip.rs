@@ -91,7 +91,7 @@ fn canonical_is_what_pytorch_reprints() {
         let out = printed(path, text, PrintOptions { canonical: true, ..PrintOptions::default() });
         (out != reprint).then(|| first_difference(&out, &reprint))
     });
-    assert!(compared > 0, "no file has a reprint beside it");
+    assert!(compared > 0, "no file has a reprint next to it");
 }
 
 /// Names that PyTorch accepts but a lexer of identifiers would not.
