@@ -8,7 +8,8 @@ case $1 in
   *) exec "$@" ;;
 esac
 
-# Counts of this run of cargo, the parent of all its programs, known by its begin.
+# The counts so far. Cargo is the parent of all programs of a run; its process number and start time
+# distinguish this run from earlier ones.
 counts=$(dirname "$1")/../passed-tests
 this="$PPID-$(ps -o lstart= -p "$PPID" 2> /dev/null | tr ' ' '-')"
 

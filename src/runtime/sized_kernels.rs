@@ -64,7 +64,7 @@ impl SizedKernel {
         Model { kernel, traversal, extents, device, wide: None }
     }
 
-    /// Tells it from others, whatever their values are called: its loops and its sizes.
+    /// A hash of its loops and sizes, not of the names of its values.
     pub fn identity(&self, nest: &Nest) -> u64 {
         let mut state = DefaultHasher::new();
         let Extents { rows, inner, count, pieces, elements, .. } = &self.extents;

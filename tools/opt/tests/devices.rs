@@ -395,7 +395,7 @@ fn each_call_of_a_bench_may_fail() {
 }
 
 #[test]
-fn what_is_missing_is_told() {
+fn what_is_missing_is_reported() {
     /// Variables, a flag, and what the message says.
     type Case = (&'static [(&'static str, &'static str)], &'static str, &'static str);
     let cases: [Case; 9] = [
@@ -506,10 +506,11 @@ fn graphs_may_fail() {
         for n in 1..=most {
             let ran = jitopt(&run, &[("FAKE_CUDA_FAIL", &format!("{name}:{n}:1"))]);
             assert_eq!((ran.code, ran.left()), (0, vec![]), "{name}:{n}: {}", ran.err);
-            let is_told = ran.err.contains("launches that repeat are not one graph: GPU 0 fails as ");
-            // One that was captured is captured once; what is given back at the end is not told.
+            let is_reported = ran.err.contains("launches that repeat are not one graph: GPU 0 fails as ");
+            // A graph is captured once; failures of calls that release memory at the end are not
+            // reported.
             assert_eq!(
-                is_told,
+                is_reported,
                 ran.count(&format!("called {name}")) >= n && !name.ends_with("Destroy"),
                 "{name}:{n}: {}",
                 ran.err
