@@ -70,7 +70,7 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     let mut slicer = Slicer::new(graph, threshold);
     let blocks: Vec<Block> = graph.all_blocks().collect();
     for &block in &blocks {
-        slicer.number_stretches(graph, block);
+        slicer.number_segments(graph, block);
         while slicer.round(graph, cx, block) && slicer.patience > 0 {}
         slicer.wrap_single_nodes(graph, cx, block);
     }
@@ -93,7 +93,7 @@ struct Slicer {
     /// The segment of each node: between which two nodes with side effects it stands, counted from
     /// 1 from the end of its block; 0 where groups would be too small, and where gradients are
     /// disabled.
-    stretches: SecondaryMap<Node, u32>,
+    segments: SecondaryMap<Node, u32>,
     /// The number of nodes that may still be walked over.
     patience: usize,
 }
@@ -105,7 +105,7 @@ impl Slicer {
             threshold,
             formulas: FxHashMap::default(),
             off: switched_off(graph),
-            stretches: SecondaryMap::new(),
+            segments: SecondaryMap::new(),
             patience: PATIENCE * graph.num_shown_nodes() + SMALL_PATIENCE * SMALL_PATIENCE,
         }
     }
@@ -123,13 +123,13 @@ impl Slicer {
 
     /// Numbers the segments of a block. In 1.3 a block is one segment, except for nodes that switch
     /// gradients off and on.
-    fn number_stretches(&mut self, graph: &Graph, block: Block) {
-        let (mut number, mut stretch, mut wanted) = (1, Vec::new(), 0);
+    fn number_segments(&mut self, graph: &Graph, block: Block) {
+        let (mut number, mut segment, mut wanted) = (1, Vec::new(), 0);
         let nodes: Vec<Node> = graph.nodes(block).collect();
         for node in nodes.into_iter().rev() {
             let has_effect = graph.era == Era::V2 && self.groups.db.has_side_effects(node);
             if has_effect || is_about_grad_mode(graph, node) {
-                self.close(&mut stretch, number, wanted);
+                self.close(&mut segment, number, wanted);
                 (number, wanted) = (number + 1, 0);
                 continue;
             }
@@ -137,14 +137,14 @@ impl Slicer {
                 continue;
             }
             wanted += usize::from(self.is_wanted(graph, node));
-            stretch.push(node);
+            segment.push(node);
         }
-        self.close(&mut stretch, number, if graph.era == Era::V1_3 { usize::MAX } else { wanted });
+        self.close(&mut segment, number, if graph.era == Era::V1_3 { usize::MAX } else { wanted });
     }
 
-    fn close(&mut self, stretch: &mut Vec<Node>, number: u32, wanted: usize) {
-        for node in stretch.drain(..).filter(|_| wanted >= self.threshold) {
-            self.stretches.set(node, number);
+    fn close(&mut self, segment: &mut Vec<Node>, number: u32, wanted: usize) {
+        for node in segment.drain(..).filter(|_| wanted >= self.threshold) {
+            self.segments.set(node, number);
         }
     }
 
@@ -162,7 +162,7 @@ impl Slicer {
 
     /// Absorbs producers into `consumer`; returns the group when there were any.
     fn grow(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, consumer: Node) -> Option<Node> {
-        if self.stretches[consumer] == 0 || !self.is_wanted(graph, consumer) {
+        if self.segments[consumer] == 0 || !self.is_wanted(graph, consumer) {
             return None;
         }
         let (mut candidates, mut group) = (Candidates::default(), None);
@@ -173,7 +173,7 @@ impl Slicer {
             if producer == at || graph.block_of(producer).is_none() {
                 continue;
             }
-            if self.stretches[producer] != self.stretches[at]
+            if self.segments[producer] != self.segments[at]
                 || !self.is_wanted(graph, producer)
                 || !self.can_move(graph, producer, at)
             {
@@ -189,10 +189,10 @@ impl Slicer {
     /// Makes one group of a consumer and a producer that can stand directly before it.
     fn join(&mut self, graph: &mut Graph, producer: Node, consumer: Node) -> Node {
         graph_update!("Taking in {}", graph.kind(producer));
-        let stretch = self.stretches[consumer];
+        let segment = self.segments[consumer];
         self.groups.db.move_before_topologically(graph, producer, consumer);
         let group = self.groups.join(graph, producer, consumer);
-        self.stretches.set(group, stretch);
+        self.segments.set(group, segment);
         group
     }
 
@@ -200,9 +200,9 @@ impl Slicer {
         if graph.kind(node) == prim::DIFFERENTIABLE_GRAPH {
             return node;
         }
-        let stretch = self.stretches[node];
+        let segment = self.segments[node];
         let group = self.groups.wrap(graph, node);
-        self.stretches.set(group, stretch);
+        self.segments.set(group, segment);
         group
     }
 
@@ -222,7 +222,7 @@ impl Slicer {
     fn wrap_single_nodes(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, block: Block) {
         let nodes: Vec<Node> = graph.nodes(block).collect();
         for node in nodes {
-            let is_bare = self.stretches[node] > 0 && graph.kind(node) != prim::DIFFERENTIABLE_GRAPH;
+            let is_bare = self.segments[node] > 0 && graph.kind(node) != prim::DIFFERENTIABLE_GRAPH;
             if is_bare && self.is_wanted(graph, node) && size_alone(graph, node) >= self.threshold {
                 cx.rewrite(graph, "loners-grouped", node, |graph| self.group_of(graph, node));
             }

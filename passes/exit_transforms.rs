@@ -118,7 +118,7 @@ impl Transformer<'_> {
                 Step::Leave(block) => self.leave(block)?,
                 Step::After(node) => {
                     let end = self.after(node);
-                    self.goes_on(node, end, &mut steps);
+                    self.continue_after(node, end, &mut steps);
                 }
                 Step::Joined(node) => {
                     let end = self.after(node);
@@ -359,8 +359,8 @@ impl Transformer<'_> {
 
     // ---- what follows
 
-    /// Goes on after a node with blocks.
-    fn goes_on(&mut self, node: Node, end: End, steps: &mut Vec<Step>) {
+    /// Continues after a node with blocks.
+    fn continue_after(&mut self, node: Node, end: End, steps: &mut Vec<Step>) {
         match &end {
             End::Passes => return,
             End::Exits(_) | End::Raises => self.erase_rest(node, steps),

@@ -107,8 +107,8 @@ pub struct Rule {
 pub enum Known {
     /// All versions.
     Always,
-    /// Versions from 1.5 on.
-    New,
+    /// This release and later ones.
+    Since(u32, u32),
     /// None: the rule runs under `{more}`.
     Nowhere,
     /// The option of this name enables the rule.
@@ -238,10 +238,10 @@ impl Options {
         })
     }
 
-    fn wants(&self, rule: &Rule, release: Release) -> bool {
+    fn is_enabled(&self, rule: &Rule, release: Release) -> bool {
         let known = match rule.known {
             Known::Always => true,
-            Known::New => release >= Release(1, 6) || self.more,
+            Known::Since(major, minor) => release >= Release(major, minor) || self.more,
             Known::Nowhere => self.more,
             Known::Option(name) => self.on.contains(&name),
         };
@@ -252,7 +252,7 @@ impl Options {
 fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     let options = Options::read(cx)?;
     graph_dump!("Before peephole", graph);
-    let wanted: Vec<&Rule> = rules().filter(|rule| options.wants(rule, graph.release())).collect();
+    let wanted: Vec<&Rule> = rules().filter(|rule| options.is_enabled(rule, graph.release())).collect();
     let changed = apply(graph, cx, &wanted, options.trusting);
     if options.only.is_none() && (changed || graph.release().always_cleans_up()) {
         dead_code_elimination::eliminate(graph, cx, false);

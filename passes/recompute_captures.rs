@@ -325,7 +325,7 @@ mod tests {
     use std::fmt::Write;
 
     #[test]
-    fn what_is_too_much_for_a_flow_is_kept() {
+    fn captures_beyond_the_budget_are_kept() {
         let mut text = "graph(%h0 : Float(4), %x : Float(4)):\n".to_owned();
         for i in 0..MOST_VALUES / 2 + 1 {
             let step =

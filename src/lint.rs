@@ -50,7 +50,16 @@ pub struct Lint {
     pub(crate) find: fn(&Facts<'_>, &mut Sink<'_, '_>),
 }
 
+/// Names that lints had before, with the present ones.
+const FORMER_NAMES: [(&str, &str); 1] = [("product-stretched", "product-broadcast")];
+
 impl Lint {
+    /// The lint of a name, present or former.
+    pub fn named(name: &str) -> Option<&'static Lint> {
+        let present = FORMER_NAMES.iter().find(|(former, _)| *former == name).map_or(name, |(_, present)| present);
+        LINTS.iter().find(|lint| lint.name == present)
+    }
+
     /// Whether a release is known to have this error.
     pub fn hits(&self, release: Release) -> bool {
         (self.releases.0..=self.releases.1).contains(&release)
@@ -129,13 +138,13 @@ pub const LINTS: &[Lint] = &[
         find: folding::random_folded,
     },
     Lint {
-        name: "product-stretched",
+        name: "product-broadcast",
         summary: "a sum that broadcasts a matrix product becomes an addmm that fails",
         culprit: "fuse_addmm; the default executor decomposes the addmm again, others run it",
         releases: (LAST, LAST),
         source: "run in 2.15.0, without optimisation",
         workaround: "expand the product before the sum",
-        find: folding::product_stretched,
+        find: folding::product_broadcast,
     },
     Lint {
         name: "loop-state-rotates",

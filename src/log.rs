@@ -119,7 +119,7 @@ struct ByFile {
 }
 
 impl ByFile {
-    fn wants(&self, metadata: &Metadata) -> bool {
+    fn is_enabled(&self, metadata: &Metadata) -> bool {
         let allowed = || self.spec.verbosity(file_stem(metadata.file()?));
         kind(metadata).is_some_and(|wanted| allowed().is_some_and(|verbosity| wanted <= verbosity))
     }
@@ -127,12 +127,12 @@ impl ByFile {
 
 impl<S> Filter<S> for ByFile {
     fn enabled(&self, metadata: &Metadata<'_>, _: &Context<'_, S>) -> bool {
-        self.wants(metadata)
+        self.is_enabled(metadata)
     }
 
     /// Never "always": another thread, without a subscriber, would then evaluate the arguments.
     fn callsite_enabled(&self, metadata: &'static Metadata<'static>) -> Interest {
-        if self.wants(metadata) { Interest::sometimes() } else { Interest::never() }
+        if self.is_enabled(metadata) { Interest::sometimes() } else { Interest::never() }
     }
 
     fn max_level_hint(&self) -> Option<LevelFilter> {

@@ -22,6 +22,7 @@ pub mod formulas;
 pub mod fusion_rules;
 pub mod gradient_table;
 pub mod guard_rules;
+pub mod later_operands;
 pub mod linear_rules;
 pub mod nearby;
 pub mod overloads;

@@ -88,6 +88,9 @@ mod repeated_runs_test;
 mod section_reader;
 mod shared_kernels;
 pub mod sized_kernels;
+mod square_launch;
+#[cfg(test)]
+mod square_test;
 mod thread_pool;
 pub mod toolchain;
 mod wide_launch;

@@ -17,7 +17,7 @@ pub const RULES: &[Rule] = &[
         cat_of_cat,
     )
     .group("cats")
-    .known(Known::New),
+    .known(Known::Since(1, 11)),
     Rule::new(
         "add-of-mm",
         &["aten::add"],

@@ -23,13 +23,15 @@ pub const RULES: &[Rule] = &[
         let parts = elements(facts, list)?;
         let used = facts.graph.outputs(node).any(|output| facts.graph.has_uses(output));
         (used && parts.len() == facts.graph.num_outputs(node)).then_some(Edit::Outputs(parts))
-    }),
+    })
+    .known(Known::Since(1, 8)),
     list("sum-of-constructs", &["aten::add"], "[a] + [b] = [a, b]", |facts, node| {
         let [a, b] = facts.operands(node)?;
         let (mut all, rest) = (elements(facts, a)?, elements(facts, b)?);
         all.extend(rest);
         construct(facts, node, all)
-    }),
+    })
+    .known(Known::Since(1, 8)),
     list("slice-of-construct", &["aten::slice"], "[a, b, c][::2] = [a, c]", |facts, node| {
         let [list, start, end, step] = facts.operands(node)?;
         let all = elements(facts, list)?;
@@ -38,7 +40,8 @@ pub const RULES: &[Rule] = &[
         let (start, end) = (clamped(start, all.len()), clamped(end, all.len()));
         let picked = all.get(start..end.max(start))?.iter().step_by(usize::try_from(step).unwrap_or(usize::MAX));
         construct(facts, node, picked.copied().collect())
-    }),
+    })
+    .known(Known::Since(1, 10)),
     Rule::new(
         "length-in-branch",
         &["aten::len"],
@@ -65,7 +68,7 @@ const fn list(
     law: &'static str,
     find: fn(&Facts<'_>, Node) -> Option<Edit>,
 ) -> Rule {
-    Rule::new(name, kinds, law, find).group("lists").known(Known::New)
+    Rule::new(name, kinds, law, find).group("lists").known(Known::Since(1, 6))
 }
 
 const fn dict(
@@ -74,7 +77,7 @@ const fn dict(
     law: &'static str,
     find: fn(&Facts<'_>, Node) -> Option<Edit>,
 ) -> Rule {
-    Rule::new(name, kinds, law, find).group("dicts").known(Known::New)
+    Rule::new(name, kinds, law, find).group("dicts").known(Known::Since(1, 10))
 }
 
 /// The elements of a list that was constructed, and did not change since. The elements themselves

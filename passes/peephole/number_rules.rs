@@ -15,7 +15,8 @@ pub const RULES: &[Rule] = &[
     number("int-neutral", &["aten::add", "aten::sub"], "i + 0 = i - 0 = i", |facts, node| {
         let [i, zero] = ints(facts, node)?;
         (facts.int(zero)? == 0).then(|| forward(i))?
-    }),
+    })
+    .known(Known::Since(1, 11)),
     // `i / 1` is not among them: its result is a float.
     number("int-unit", &["aten::mul", "aten::floordiv"], "i · 1 = i // 1 = i", |facts, node| {
         let [i, one] = ints(facts, node)?;
@@ -69,7 +70,7 @@ const fn number(
     law: &'static str,
     find: fn(&Facts<'_>, Node) -> Option<Edit>,
 ) -> Rule {
-    Rule::new(name, kinds, law, find).group("numbers").known(Known::New)
+    Rule::new(name, kinds, law, find).group("numbers").known(Known::Since(1, 10))
 }
 
 /// The operands of an operator on two ints that returns one.

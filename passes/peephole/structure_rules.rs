@@ -15,7 +15,8 @@ pub const RULES: &[Rule] = &[
         Some(Edit::Output(i, New::Op("aten::__not__", vec![New::Value(condition)], Type::bool())))
     })
     .known(Known::Nowhere),
-    Rule::new("if-optional", &["prim::If"], "(a : T if c else b : T) : T, not T?", refined_optional).known(Known::New),
+    Rule::new("if-optional", &["prim::If"], "(a : T if c else b : T) : T, not T?", refined_optional)
+        .known(Known::Since(1, 11)),
     Rule::new(
         "is-none",
         &["aten::__is__", "aten::__isnot__"],
@@ -40,7 +41,7 @@ pub const RULES: &[Rule] = &[
             facts.ty(x).is_subtype_of(facts.output_type(node)?).then(|| forward(x))?
         },
     ),
-    Rule::new("none-value", &[], "a value of type NoneType is None", none_value).known(Known::New),
+    Rule::new("none-value", &[], "a value of type NoneType is None", none_value).known(Known::Since(1, 6)),
     Rule::new("not-not", &["aten::__not__"], "not not b = b", |facts, node| {
         let [negated] = facts.operands(node)?;
         let [b] = facts.operands(facts.made_by(negated, "aten::__not__")?)?;

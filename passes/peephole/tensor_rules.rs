@@ -5,7 +5,11 @@ use super::facts::Number;
 use super::{Edit, Facts, Known, New, Rule, forward, result};
 use jitopt_core::ir::{Attribute, Node, Value};
 use jitopt_core::types::era::Era;
+use jitopt_core::types::release::Release;
 use jitopt_core::types::{DType, Dim, Simple, Type};
+
+/// Convolutions of batches, with the ranks of their results.
+const CONVOLUTIONS: [(&str, i64); 3] = [("aten::conv1d", 3), ("aten::conv2d", 4), ("aten::conv3d", 5)];
 
 /// The rules.
 pub const RULES: &[Rule] = &[
@@ -114,12 +118,24 @@ pub const RULES: &[Rule] = &[
         }
     })
     .shapes()
-    .known(Known::New),
+    .known(Known::Since(1, 6)),
     Rule::new("rank-known", &["aten::dim"], "dim(x) = 2 for x : Float(*, *)", |facts, node| {
         let [x] = facts.operands(node)?;
         result(New::int(facts.tensor(x)?.rank()? as i64))
     })
     .shapes(),
+    Rule::new(
+        "rank-of-convolution",
+        &["aten::dim"],
+        "dim(conv2d(x, w)) = 4 from 1.8 to 1.10, as later releases also take images without a batch",
+        |facts, node| {
+            let [y] = facts.operands(node)?;
+            let (_, rank) = CONVOLUTIONS.iter().find(|(kind, _)| facts.made_by(y, kind).is_some())?;
+            let has_batch = facts.graph.release() <= Release(1, 10) || facts.trusting;
+            (has_batch && !facts.is_written(y)).then(|| result(New::int(*rank)))?
+        },
+    )
+    .known(Known::Since(1, 8)),
     Rule::new(
         "length-of-size-known",
         &["aten::len"],
@@ -131,7 +147,7 @@ pub const RULES: &[Rule] = &[
         },
     )
     .shapes()
-    .known(Known::New),
+    .known(Known::Since(1, 6)),
     Rule::new("dtype-known", &["prim::dtype"], "dtype(x) = 6 for x : Float(*)", |facts, node| {
         let [x] = facts.operands(node)?;
         result(New::int(facts.dtype(x)?.code()?))
@@ -157,13 +173,13 @@ pub const RULES: &[Rule] = &[
         },
     )
     .shapes()
-    .known(Known::New),
+    .known(Known::Since(1, 6)),
     Rule::new("is-complex-known", &["aten::is_complex"], "is_complex(x) = false for x : Float(*)", |facts, node| {
         let [x] = facts.operands(node)?;
         result(New::bool(facts.dtype(x)?.is_complex()))
     })
     .shapes()
-    .known(Known::New),
+    .known(Known::Since(1, 9)),
     // Identities. The constant must not change the element type; a complex product with 1 + 0i
     // makes NaN of infinities.
     Rule::new(

@@ -190,7 +190,7 @@ fn calls_and_waiting() {
 }
 
 #[test]
-fn what_contains_what_is_written_or_kept_goes_along() {
+fn containers_of_written_or_kept_values_move_with_them() {
     // The list keeps its elements distinct until it is returned.
     let case =
         Case::new("%q : Tensor[] = prim::ListConstruct(%z)\n%r : Tensor = aten::cat(%q, %1)\n%p : Any = my::op(%w)");

@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_section_is_what_it_computes() {
+    fn fingerprints_of_sections_follow_their_params() {
         let text = |head: &str, operands: &str, params: &str| {
             format!(
                 "graph(%x : Tensor, %y : Tensor):\n  %r : Tensor = prim::{head}({operands})\n  return (%r)\nwith prim::{head} = \

@@ -228,7 +228,7 @@ graph(%x : Tensor,
 ";
 
     #[test]
-    fn notes_say_what_is_written_and_who_sees_it() {
+    fn notes_name_the_written_value_and_its_readers() {
         let graph = parse(TEXT.as_bytes(), ParseOptions::default()).expect("a graph").graph;
         let text = print_with_notes(&graph, PrintOptions::default(), notes(&graph));
         let text = String::from_utf8_lossy(&text);

@@ -132,9 +132,8 @@ pub(super) trait Spelling {
             Origin::Integer(k) => format!("integer{k}"),
             Origin::Variable(variable) => self.variable(variable),
             Origin::Known(known) => self.known(known).to_owned(),
-            Origin::Partner(_) | Origin::OfFirst(_) | Origin::OfWarp(_) | Origin::OfLast(_) | Origin::Before(_) => {
-                self.of_thread(origin)
-            }
+            Origin::Partner(_) | Origin::OfFirst(_) | Origin::OfWarp(_) => self.of_thread(origin),
+            Origin::Before(_) | Origin::OfLane(..) | Origin::OfWarpBefore(_) => self.of_thread(origin),
             Origin::Found(slot, ty) => self.found(slot, ty),
             Origin::Merged(slot, ty) => self.merged(slot, ty),
         }

@@ -55,7 +55,7 @@ impl Printer<'_> {
             self.line("char *const found = args->found;");
             self.line("const i64 whole = blocks >= parts;");
             self.line("const i64 first_block = whole ? blocks * part / parts : 0;");
-            self.line("const i64 behind = whole ? blocks * (part + 1) / parts : blocks;");
+            self.line("const i64 end_block = whole ? blocks * (part + 1) / parts : blocks;");
             self.line(&format!("const i64 left = whole ? 0 : width * part / parts / {APART} * {APART};"));
             let right = format!("width * (part + 1) / parts / {APART} * {APART}");
             self.line(&format!("const i64 right = whole || part + 1 == parts ? width : {right};"));
@@ -142,12 +142,12 @@ impl Printer<'_> {
         let accesses = self.nest.accesses.len();
         self.open("{");
         self.line(&format!("i64 along[64] = {{0}}, o[{accesses}] = {{0}};"));
-        let (first, behind) = self.range_of_pieces();
+        let (first, end) = self.range_of_pieces();
         if self.is_split() {
             let first = "jo_first(shape + kept, rank, last - kept, first_block, strides + kept";
             self.line(&format!("if (blocks > 0) {first}, {accesses}, along + kept, o);"));
         }
-        self.open(&format!("for (i64 b = {first}; b < {behind}; b++) {{"));
+        self.open(&format!("for (i64 b = {first}; b < {end}; b++) {{"));
     }
 
     fn is_split(&self) -> bool {
@@ -155,7 +155,7 @@ impl Printer<'_> {
     }
 
     fn range_of_pieces(&self) -> (&'static str, &'static str) {
-        if self.is_split() { ("first_block", "behind") } else { ("0", "blocks") }
+        if self.is_split() { ("first_block", "end_block") } else { ("0", "blocks") }
     }
 
     fn blocks(&mut self, size: usize, first: Option<(usize, usize)>) {
@@ -190,9 +190,9 @@ impl Printer<'_> {
                 self.line(&format!("jo_next(shape, rank, 0, kept, strides, {accesses}, at, place);"));
             }
             Axis::Pieces => {
-                let behind = self.range_of_pieces().1;
+                let end = self.range_of_pieces().1;
                 let next = "jo_next(shape, rank, kept, last, strides";
-                self.line(&format!("if (b + 1 < {behind}) {next}, {accesses}, along, o);"));
+                self.line(&format!("if (b + 1 < {end}) {next}, {accesses}, along, o);"));
             }
             _ => {}
         }
@@ -221,7 +221,7 @@ impl Printer<'_> {
             }
             _ => {}
         }
-        let place = format!("({constant}{element} *)data[{at}] + place[{at}]{shift}{}{from}", self.behind(at));
+        let place = format!("({constant}{element} *)data[{at}] + place[{at}]{shift}{}{from}", self.offset_in_row(at));
         match access.streamed {
             None => self.line(&format!("{constant}{element} *restrict {name} = {place};")),
             Some(_) => {
@@ -269,8 +269,8 @@ impl Printer<'_> {
         if is_under { format!(" + b{at}[0] + far{at}") } else { format!(" + b{at}[0]") }
     }
 
-    /// How far an access is from the beginning of its row.
-    fn behind(&self, at: usize) -> String {
+    /// The offset of an access from the beginning of its row.
+    fn offset_in_row(&self, at: usize) -> String {
         let (inner, is_of_row) = (self.nest.accesses[at].inner, self.nest.accesses[at].is_of_row);
         let offset = |axis: &Axis| match axis {
             // An access with one element per row does not advance within it.

@@ -22,9 +22,9 @@
 use super::c_expressions::{SLOT, Spelling};
 use super::c_spelling::{memory_type, value_type};
 use super::kernel::{Direction, Inner};
-use super::kernel_plan::WARP;
+use super::kernel_plan::{WARP, line};
 use super::nest::{
-    Access, Axis, Bind, Buffer, For, Known, Nest, Origin, Place, Split, Spread, Stmt, Term, Variable, Whole,
+    Access, Axis, Bind, Buffer, For, Known, Nest, Origin, Place, Split, Spread, Stmt, Term, Variable, Way, Whole,
 };
 use super::number_type::NumberType;
 use super::prelude;
@@ -36,10 +36,11 @@ use std::collections::BTreeSet;
 const HEAD: &str = include_str!("cuda_head.c");
 /// What follows the vector mathematics in units that have one of some symbols: conversions of
 /// halves, accesses of several narrow elements at once, and exchanges between threads.
-const PIECES: [(&[&str], &str); 3] = [
+const PIECES: [(&[&str], &str); 4] = [
     (&["jo_from_half", "jo_to_half"], include_str!("cuda_halves.c")),
     (&["JO_PACKED"], include_str!("cuda_packed.c")),
-    (&["JO_FIRST_LANE"], include_str!("cuda_warps.c")),
+    (&["JO_FIRST_LANE", "JO_LANE_BEFORE"], include_str!("cuda_warps.c")),
+    (&["JO_LANE_BEFORE"], include_str!("cuda_scans.c")),
 ];
 
 /// A unit of several functions.
@@ -99,13 +100,13 @@ impl Printer<'_> {
     fn loop_over(&self, all: &For) -> String {
         let (threads, lanes) = (self.threads(), self.nest.lanes);
         match (all.axis, all.bind) {
-            (Axis::Rows, bind) if self.nest.split == Some(Split::Parts) => {
+            (Axis::Rows, bind) if self.has_parts() => {
                 let by_block = bind == Bind::Block;
                 let begin = if by_block { "JO_BLOCK".to_owned() } else { format!("JO_BLOCK * {threads} + JO_THREAD") };
                 let step = if by_block { "JO_BLOCKS".to_owned() } else { format!("JO_BLOCKS * {threads}") };
                 format!("for (jo_index item = {begin}; item < launch.rows * launch.parts; item += {step}) {{")
             }
-            (Axis::Elements, bind) if self.nest.split == Some(Split::Parts) => {
+            (Axis::Elements, bind) if self.has_parts() => {
                 let by_threads = bind == Bind::Thread;
                 let own = if by_threads { format!(" + {}", self.several("JO_THREAD")) } else { String::new() };
                 let step = if by_threads { threads * lanes } else { 1 };
@@ -135,10 +136,14 @@ impl Printer<'_> {
             }
             (Axis::Elements, _) => "for (jo_index element = 0; element < launch.count; element++) {".to_owned(),
             (Axis::Chunks, _) => {
-                let begin = "jo_index chunk = 0, element = JO_THREAD";
-                format!("for ({begin}; chunk < launch.count; chunk += {threads}, element += {threads}) {{")
+                let (begin, own) = if self.has_parts() { ("begin", "begin + JO_THREAD") } else { ("0", "JO_THREAD") };
+                let (begin, end) = (format!("jo_index chunk = {begin}, element = {own}"), self.end());
+                format!("for ({begin}; chunk < {end}; chunk += {threads}, element += {threads}) {{")
             }
-            (Axis::Distances, _) => format!("for (jo_index distance = 1; distance < {threads}; distance *= 2) {{"),
+            (Axis::SharesBefore, _) => {
+                format!("for (jo_index before = JO_THREAD; before < part; before += {threads}) {{")
+            }
+            (Axis::Distances(lanes), _) => format!("for (u32 distance = 1; distance < {lanes}; distance *= 2) {{"),
             (Axis::Halves(lanes), _) => format!("for (u32 half = {}; half > 0; half /= 2) {{", lanes / 2),
             (Axis::Batches(batches), _) => format!("for (i32 batch = 0; batch < {batches}; batch++) {{"),
             (Axis::Rounds { count, of: Whole::Batch }, _) => {
@@ -150,18 +155,69 @@ impl Printer<'_> {
                 format!("for (jo_index first = JO_BLOCK * {step}; first < launch.rows; first += JO_BLOCKS * {step}) {{")
             }
             (Axis::Spans(rounds), _) => {
-                let begin = if self.nest.split == Some(Split::Parts) { "begin" } else { "0" };
+                let begin = if self.has_parts() { "begin" } else { "0" };
                 let step = rounds * self.team().0 * lanes;
                 format!("for (jo_index span = {begin}; span < {}; span += {step}) {{", self.end())
             }
             (Axis::Lanes(lanes), _) => format!("for (i32 lane = 0; lane < {lanes}; lane++) {{"),
+            (Axis::Squares(_), _) => {
+                "for (jo_index square = JO_BLOCK; square < launch.rows; square += JO_BLOCKS) {".to_owned()
+            }
+            (Axis::Strips(strips, _), _) => format!("for (i32 strip = 0; strip < {strips}; strip++) {{"),
             (other, _) => format!("#error {other:?}"),
         }
     }
 
+    /// Where a square is, and how many there are along each of the last two dimensions.
+    fn begin_square(&mut self, side: usize) {
+        let along = format!("({{}} + {}) / {side}", side - 1);
+        for (name, last) in [("down", 2), ("across", 1)] {
+            self.line(&format!("const jo_index end_{name} = launch.shape[launch.rank - {last}];"));
+        }
+        let [down, across] = ["end_down", "end_across"].map(|end| along.replace("{}", end));
+        self.line(&format!("const jo_index squares_down = {down}, squares_across = {across};"));
+        self.line(&format!("const jo_index first_down = square / squares_across % squares_down * {side};"));
+        self.line(&format!("const jo_index first_across = square % squares_across * {side};"));
+    }
+
+    /// Where the point of a thread is, in its square and in the space.
+    fn begin_strip(&mut self, way: Way) {
+        let apart = format!("strip * {} + JO_WARP", self.threads() / self.nest.side.max(1));
+        let (down, across) = match way {
+            Way::Across => (apart.as_str(), "JO_LANE"),
+            Way::Down => ("JO_LANE", apart.as_str()),
+        };
+        self.line(&format!("const jo_index line = {down}, column = {across};"));
+        self.line("const jo_index down = first_down + line, across = first_across + column;");
+    }
+
+    /// The square of an access, by name, and where the point of a thread is in it.
+    fn square(&self, at: usize) -> (String, String) {
+        let name = format!("square_{}", self.nest.accesses[at].name);
+        (name, format!("line * {} + column", line(self.nest.side)))
+    }
+
+    /// Where accesses are at a point of a square.
+    fn locate_point(&mut self, accesses: &[usize]) {
+        let located = accesses.iter().map(|&at| {
+            let down = format!("i{at} = r{at} + down * launch.strides[{at}][launch.rank - 2]");
+            match self.nest.accesses[at].inner {
+                Inner::Unit => format!("{down} + across"),
+                Inner::Broadcast => down,
+                Inner::Strided => format!("{down} + across * launch.strides[{at}][launch.rank - 1]"),
+            }
+        });
+        let located: Vec<String> = located.collect();
+        self.line(&format!("const jo_index {};", located.join(", ")));
+    }
+
     /// Where the elements end.
     fn end(&self) -> &'static str {
-        if self.nest.split == Some(Split::Parts) { "end" } else { "launch.count" }
+        if self.has_parts() { "end" } else { "launch.count" }
+    }
+
+    fn has_parts(&self) -> bool {
+        self.nest.split == Some(Split::Parts)
     }
 
     /// The threads that compute a row, and the number of one among them.
@@ -183,12 +239,17 @@ impl Printer<'_> {
             self.line("JO_UNROLL");
         }
         self.open(&self.loop_over(all));
-        if all.axis == Axis::Rows && self.nest.split == Some(Split::Parts) {
+        if all.axis == Axis::Rows && self.has_parts() {
             self.line("const jo_index row = item % launch.rows, part = item / launch.rows;");
             self.line("const jo_index begin = part * launch.share;");
             self.line(
                 "const jo_index end = launch.count - begin < launch.share ? launch.count : begin + launch.share;",
             );
+        }
+        match all.axis {
+            Axis::Squares(side) => self.begin_square(side),
+            Axis::Strips(_, way) => self.begin_strip(way),
+            _ => {}
         }
         if let Axis::Rounds { of, .. } = all.axis {
             let (threads, own) = self.team();
@@ -266,6 +327,7 @@ impl Printer<'_> {
     fn locate(&mut self, accesses: &[usize], at: Axis) {
         let (letter, position, first, last) = match at {
             Axis::Elements => ("i", "element", "launch.kept", "launch.rank"),
+            Axis::Squares(_) => ("r", "square / squares_across / squares_down", "0", "launch.rank - 2"),
             _ => ("r", "row", "0", "launch.kept"),
         };
         let origin = |at: &usize| match letter {
@@ -294,9 +356,7 @@ impl Printer<'_> {
         let one = &self.nest.variables[variable];
         let constant = if one.is_fixed { "const " } else { "" };
         let text = match (one.spread, initial) {
-            (Spread::Threads(count) | Spread::Warps(count), _) => {
-                format!("JO_SHARED({}, {}, {count});", one.ty, one.name)
-            }
+            (Spread::Warps(count), _) => format!("JO_SHARED({}, {}, {count});", one.ty, one.name),
             (_, Some(term)) => format!("{constant}{} {} = {};", one.ty, one.name, self.term(term)),
             (_, None) => format!("{} {};", one.ty, one.name),
         };
@@ -357,6 +417,21 @@ impl Printing for Printer<'_> {
                 let (ty, own, name) = (self.wide_type(*at), self.wide(*at), &self.nest.accesses[*at].name);
                 self.line(&format!("JO_DELIVER({ty}, {name}, {}, {own});", self.position(*at)));
             }
+            Stmt::MakeSquare(at) => {
+                let (ty, side) = (memory_type(self.nest.accesses[*at].dtype), self.nest.side);
+                self.line(&format!("JO_SHARED({ty}, {}, {});", self.square(*at).0, side * line(side)));
+            }
+            Stmt::FillSquare { access, note } => {
+                let ((square, place), position) = (self.square(*access), self.position(*access));
+                let element = format!("JO_GET({}, {position})", self.nest.accesses[*access].name);
+                self.noted(&format!("JO_PUT({square}, {place}, {element});"), note);
+            }
+            Stmt::EmptySquare { access, note } => {
+                let ((square, place), position) = (self.square(*access), self.position(*access));
+                let name = &self.nest.accesses[*access].name;
+                self.noted(&format!("JO_PUT({name}, {position}, JO_GET({square}, {place}));"), note);
+            }
+            Stmt::Locate { accesses, at: Axis::Points } => self.locate_point(accesses),
             Stmt::Locate { accesses, at: Axis::Elements } if self.nest.is_flat => self.locate_flat(accesses),
             Stmt::Locate { accesses, at } => self.locate(accesses, *at),
             Stmt::Let { value, compute, note } => {
@@ -372,6 +447,10 @@ impl Printing for Printer<'_> {
                 let value = self.stored(Place::Access(*at), operand);
                 self.noted(&format!("{}.of[lane] = {value};", self.wide(*at)), note);
             }
+            Stmt::Store { to: Place::Access(at), operand, note, .. } if self.nest.accesses[*at].is_crossed => {
+                let ((square, place), value) = (self.square(*at), self.stored(Place::Access(*at), operand));
+                self.noted(&format!("JO_PUT({square}, {place}, {value});"), note);
+            }
             Stmt::Store { to: Place::Access(at), operand, note, .. } => {
                 let (name, index) = (&self.nest.accesses[*at].name, self.index(*at));
                 let value = self.stored(Place::Access(*at), operand);
@@ -386,7 +465,6 @@ impl Printing for Printer<'_> {
             Stmt::Set { variable, term, note } => {
                 let one = &self.nest.variables[*variable];
                 let statement = match one.spread {
-                    Spread::Threads(_) => format!("JO_PUT({}, JO_THREAD, {});", one.name, self.term(term)),
                     Spread::Warps(_) => format!("JO_PUT({}, JO_WARP, {});", one.name, self.term(term)),
                     _ => self.set(*variable, term),
                 };
@@ -409,7 +487,6 @@ impl Spelling for Printer<'_> {
     fn variable(&self, variable: usize) -> String {
         let one = &self.nest.variables[variable];
         match one.spread {
-            Spread::Threads(_) => format!("JO_GET({}, JO_THREAD)", one.name),
             Spread::Warps(_) => format!("JO_GET({}, JO_WARP)", one.name),
             _ => one.name.clone(),
         }
@@ -421,6 +498,10 @@ impl Spelling for Printer<'_> {
                 format!("JO_PART({}, {}, lane)", memory_type(self.nest.accesses[at].dtype), self.taken(at))
             }
             Place::Access(at) if self.nest.accesses[at].is_wide => format!("{}.of[lane]", self.taken(at)),
+            Place::Access(at) if self.nest.accesses[at].is_crossed => {
+                let (square, place) = self.square(at);
+                format!("JO_GET({square}, {place})")
+            }
             Place::Access(at) => format!("JO_GET({}, {})", self.nest.accesses[at].name, self.index(at)),
             Place::Buffer(_) => format!("{}[round * {} + lane]", self.nest.place(place), self.nest.lanes),
         }
@@ -431,6 +512,7 @@ impl Spelling for Printer<'_> {
             Known::Count => "(double)launch.count",
             Known::Thread => "JO_THREAD",
             Known::Lane => "JO_LANE",
+            Known::Warp => "JO_WARP",
             Known::InGroup => "lane",
             Known::Element if self.nest.lanes > 1 => "(i64)(element + lane)",
             Known::Element => "(i64)element",
@@ -439,12 +521,18 @@ impl Spelling for Printer<'_> {
             Known::Row => "row",
             Known::Rows => "launch.rows",
             Known::Distance => "distance",
+            Known::Down => "down",
+            Known::DownEnd => "end_down",
+            Known::Across => "across",
+            Known::AcrossEnd => "end_across",
             _ => "#error a number",
         }
     }
 
     fn found(&self, slot: usize, ty: NumberType) -> String {
-        let (memory, at) = self.slot(slot, ty, " + part");
+        // A part reads what those before it have left.
+        let part = if self.has_parts() { " + before" } else { " + part" };
+        let (memory, at) = self.slot(slot, ty, part);
         format!("JO_GET({memory}, {at})")
     }
 
@@ -459,8 +547,11 @@ impl Spelling for Printer<'_> {
             Origin::Partner(own) => format!("JO_LANE_BELOW({}, {}, half)", self.nest.variables[own].ty, named(own)),
             Origin::OfFirst(own) => format!("JO_FIRST_LANE({}, {})", self.nest.variables[own].ty, named(own)),
             Origin::OfWarp(all) => format!("JO_GET({}, JO_LANE % {})", named(all), self.nest.variables[all].count()),
-            Origin::OfLast(all) => format!("JO_GET({}, {})", named(all), self.threads() - 1),
-            Origin::Before(all) => format!("JO_GET({}, JO_THREAD - distance)", named(all)),
+            Origin::Before(own) => format!("JO_LANE_BEFORE({}, {}, distance)", self.nest.variables[own].ty, named(own)),
+            Origin::OfLane(own, lane) => format!("JO_OF_LANE({}, {}, {lane})", self.nest.variables[own].ty, named(own)),
+            Origin::OfWarpBefore(own) => {
+                format!("JO_OF_LANE({}, {}, JO_WARP - 1)", self.nest.variables[own].ty, named(own))
+            }
             _ => String::new(),
         }
     }

@@ -741,7 +741,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_cost_what_the_prelude_spells() {
+    fn function_costs_match_the_prelude() {
         for function in FUNCTIONS {
             let spelled = prelude::spelled_operations(&format!("jo_{}f", function.name));
             assert_eq!(function.operations, spelled, "{}", function.name);

@@ -25,6 +25,7 @@ mod grid_plan;
 mod legality;
 mod plan_text;
 mod split_plan;
+mod square_plan;
 mod wide_plan;
 
 use super::kernel::{Columns, Direction, Inner, Kernel, Source, Traversal};
@@ -40,6 +41,7 @@ pub use legality::check;
 pub use plan_text::{Entry, PlanFile};
 pub(crate) use split_plan::split_phases;
 pub use split_plan::{Parts, parts};
+pub(crate) use square_plan::{SIDE, crossed, crossing, line};
 pub use wide_plan::Wide;
 pub(crate) use wide_plan::{AHEAD, wide_functions};
 pub use wide_plan::{MOST_KEPT, WIDEST};
@@ -365,8 +367,8 @@ fn ahead(loops: &Loops<'_>, number: usize, aims: &[Aim], tuning: &Tuning) -> Ahe
 fn phase_with_time(loops: &Loops<'_>) -> Option<usize> {
     let aims = |phase| loops.aims(phase);
     let takes_long = |phase: &usize| aims(*phase).into_iter().any(|aim| loops.computes_expensive(aim));
-    let mut behind = (1..loops.phases).rev().filter(|&phase| !aims(phase).is_empty());
-    behind.clone().find(takes_long).or_else(|| behind.next())
+    let mut later = (1..loops.phases).rev().filter(|&phase| !aims(phase).is_empty());
+    later.clone().find(takes_long).or_else(|| later.next())
 }
 
 /// The value that an aim reads, as plans name it.

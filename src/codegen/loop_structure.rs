@@ -67,7 +67,7 @@ impl Stages {
     }
 
     /// The first loop that may read a value: after that of a scan, which holds nothing else.
-    pub(crate) fn behind(&self, kernel: &Kernel, source: Source) -> usize {
+    pub(crate) fn readable_from(&self, kernel: &Kernel, source: Source) -> usize {
         let runs = |i: usize| self.of_step.contains_key(&i) && kernel.steps[i].scan.is_some();
         self.of(source) + usize::from(matches!(source, Source::Step(i) if runs(i)))
     }
@@ -214,7 +214,7 @@ impl<'k> Loops<'k> {
         let mut stages = Stages::default();
         let mut begun = 0;
         for &i in &steps {
-            let known = |input: &Input| stages.behind(self.kernel, input.source);
+            let known = |input: &Input| stages.readable_from(self.kernel, input.source);
             let earliest = self.kernel.steps[i].inputs.iter().map(known).max().unwrap_or(0);
             let stage = match () {
                 () if runs(i) => begun.max(earliest + 1),

@@ -51,6 +51,7 @@ mod nest_test;
 mod nest_text;
 mod row_nests;
 mod split_nests;
+mod square_nests;
 mod state_rules;
 mod thread_conditions;
 mod variance_nests;
@@ -135,8 +136,8 @@ pub enum Axis {
     /// The elements of a row, so many at a time as a block has threads: each has one of them, or
     /// none in the last chunk.
     Chunks,
-    /// Distances between threads of a block, each twice the one before: 1, 2, ... 128.
-    Distances,
+    /// Distances between so many lanes of a warp, each twice the one before: 1, 2, ... 16.
+    Distances(usize),
     /// Halves of so many lanes of a warp, each half as large as the one before: 16, 8, ... 1.
     Halves(usize),
     /// So many rounds, in each of which the threads of a row take neighbouring groups of elements.
@@ -154,6 +155,19 @@ pub enum Axis {
     Groups(usize),
     /// The elements, so many, that a thread takes at once.
     Lanes(usize),
+    /// Squares of so many by so many points of the last two dimensions.
+    Squares(usize),
+    /// The points of a square, in so many strips, of which each thread has one point.
+    Strips(usize, Way),
+}
+
+/// The direction in which neighbouring threads have neighbouring points of a square.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Way {
+    /// Along the innermost dimension.
+    Across,
+    /// Along the dimension before it.
+    Down,
 }
 
 /// The loop of which rounds are parts.
@@ -230,10 +244,14 @@ pub enum Origin {
     OfFirst(usize),
     /// A variable of the warp whose number is that of this lane, of as many warps as have one.
     OfWarp(usize),
-    /// A variable of the last thread of the block.
-    OfLast(usize),
-    /// A variable of the thread that is a distance before this one in the loop over distances.
+    /// A variable of the lane of the warp that is a distance before this one in the loop over
+    /// distances; its own where there is none.
     Before(usize),
+    /// A variable of the lane of the warp with this number.
+    OfLane(usize, usize),
+    /// A variable of the lane whose number is that of the warp before this one; of any lane in the
+    /// first warp.
+    OfWarpBefore(usize),
 }
 
 /// A number that loops know.
@@ -259,6 +277,8 @@ pub enum Known {
     Thread,
     /// The lane of its warp that a thread is.
     Lane,
+    /// The warp of its block that a thread is in.
+    Warp,
     /// The number of an element among those that a thread takes at once.
     InGroup,
     /// The position of an element in its row.
@@ -269,8 +289,16 @@ pub enum Known {
     Row,
     /// See [`Known::Row`].
     Rows,
-    /// The distance between two threads.
+    /// The distance between two lanes.
     Distance,
+    /// The position of a point along the last dimension but one, and the size of that.
+    Down,
+    /// See [`Known::Down`].
+    DownEnd,
+    /// The position of a point along the innermost dimension, and the size of that.
+    Across,
+    /// See [`Known::Across`].
+    AcrossEnd,
 }
 
 /// A value, converted.
@@ -434,6 +462,22 @@ pub enum Stmt {
     Fetch(usize),
     /// Writes them.
     Deliver(usize),
+    /// Makes the square of a crossed access, in shared memory.
+    MakeSquare(usize),
+    /// Copies an element of an operand into its square.
+    FillSquare {
+        /// The access.
+        access: usize,
+        /// Its IR line.
+        note: String,
+    },
+    /// Copies an element of a result out of its square.
+    EmptySquare {
+        /// The access.
+        access: usize,
+        /// Why.
+        note: String,
+    },
     /// All threads of a block wait for each other.
     Barrier,
 }
@@ -475,8 +519,6 @@ pub enum Spread {
     Columns(usize),
     /// One for each of so many rows of a side.
     Side(usize),
-    /// One for each of so many threads of a block, which the others can read.
-    Threads(usize),
     /// One for each of so many warps of a block, which the others can read.
     Warps(usize),
 }
@@ -500,6 +542,9 @@ pub struct Access {
     pub watch: Option<Watch>,
     /// Whether a thread reads or writes several of its elements by one access.
     pub is_wide: bool,
+    /// Whether its elements go through shared memory, as they are neighbours along another
+    /// dimension than the innermost one.
+    pub is_crossed: bool,
     /// The rounds whose elements a thread reads before it uses them; 0 where it uses each at once.
     pub ahead: usize,
     /// The elements of the buffer that it goes through when a launch streams; none where it never
@@ -593,6 +638,8 @@ pub struct Nest {
     pub is_flat: bool,
     /// The elements that a thread takes at once.
     pub lanes: usize,
+    /// The points along a side of the squares that blocks take; 0 where they take none.
+    pub side: usize,
     /// The launch of a split reduction that it is for.
     pub split: Option<Split>,
     /// The statements.
@@ -618,13 +665,15 @@ impl Axis {
             Axis::Shares | Axis::SharesBefore => "parts of a row",
             Axis::Elements => "elements",
             Axis::Chunks => "chunks",
-            Axis::Distances => "distances",
+            Axis::Distances(_) => "distances",
             Axis::Halves(_) => "halves",
             Axis::Rounds { .. } => "rounds",
             Axis::Batches(_) => "batches",
             Axis::Spans(_) => "spans",
             Axis::Groups(_) => "groups of points",
             Axis::Lanes(_) => "lanes",
+            Axis::Squares(_) => "squares",
+            Axis::Strips(..) => "strips",
         }
     }
 
@@ -641,13 +690,15 @@ impl Axis {
         match self {
             Axis::Elements
             | Axis::Chunks
-            | Axis::Distances
+            | Axis::Distances(_)
             | Axis::Halves(_)
             | Axis::Rounds { .. }
             | Axis::Batches(_)
             | Axis::Spans(_)
             | Axis::Groups(_)
-            | Axis::Lanes(_) => true,
+            | Axis::Lanes(_)
+            | Axis::Squares(_)
+            | Axis::Strips(..) => true,
             Axis::Tiles(_)
             | Axis::FirstRow(_)
             | Axis::Points
@@ -684,12 +735,17 @@ impl Known {
         match self {
             Known::Thread
             | Known::Lane
+            | Known::Warp
             | Known::InGroup
             | Known::Element
             | Known::End
             | Known::Row
             | Known::Rows
-            | Known::Distance => true,
+            | Known::Distance
+            | Known::Down
+            | Known::DownEnd
+            | Known::Across
+            | Known::AcrossEnd => true,
             Known::Count
             | Known::Width
             | Known::Points
@@ -707,7 +763,8 @@ impl Origin {
     /// another one.
     pub(crate) fn needs_threads(self) -> bool {
         match self {
-            Origin::Partner(_) | Origin::OfFirst(_) | Origin::OfWarp(_) | Origin::OfLast(_) | Origin::Before(_) => true,
+            Origin::Partner(_) | Origin::OfFirst(_) | Origin::OfWarp(_) | Origin::Before(_) => true,
+            Origin::OfLane(..) | Origin::OfWarpBefore(_) => true,
             Origin::Known(known) => known.needs_threads(),
             Origin::Value(_)
             | Origin::Constant(_)
@@ -734,6 +791,7 @@ impl Stmt {
         match self {
             Stmt::For(all) => all.axis.needs_threads(),
             Stmt::Locate { .. } | Stmt::Reserve(_) | Stmt::Fetch(_) | Stmt::Deliver(_) | Stmt::Barrier => true,
+            Stmt::MakeSquare(_) | Stmt::FillSquare { .. } | Stmt::EmptySquare { .. } => true,
             _ => self.operands().into_iter().any(|operand| operand.origin.needs_threads()),
         }
     }
@@ -783,7 +841,7 @@ impl Variable {
     pub(crate) fn count(&self) -> usize {
         match self.spread {
             Spread::One => 1,
-            Spread::Columns(n) | Spread::Side(n) | Spread::Threads(n) | Spread::Warps(n) => n,
+            Spread::Columns(n) | Spread::Side(n) | Spread::Warps(n) => n,
         }
     }
 }
@@ -797,7 +855,9 @@ impl Nest {
 
     /// Whether threads wait for each other: at a barrier, or where lanes of a warp exchange values.
     pub(crate) fn has_barriers(&self) -> bool {
-        self.has(&|stmt| matches!(stmt, Stmt::Barrier | Stmt::For(For { axis: Axis::Halves(_), .. })))
+        self.has(&|stmt| {
+            matches!(stmt, Stmt::Barrier | Stmt::For(For { axis: Axis::Halves(_) | Axis::Distances(_), .. }))
+        })
     }
 
     /// Whether it converts real numbers to integers.

@@ -34,11 +34,11 @@ static __attribute__((noinline, unused)) void jo_first(const i64 *shape, i64 ran
     }
 }
 
-// Advances to the next position along the dimensions from `first` on and before `behind`, the last
+// Advances to the next position along the dimensions from `first` on and before `end`, the last
 // of which is the innermost one.
-static __attribute__((noinline, unused)) void jo_next(const i64 *shape, i64 rank, i64 first, i64 behind, const i64 *strides, i64 n, i64 *at, i64 *place)
+static __attribute__((noinline, unused)) void jo_next(const i64 *shape, i64 rank, i64 first, i64 end, const i64 *strides, i64 n, i64 *at, i64 *place)
 {
-    for (i64 d = behind - 1; d >= first; d--) {
+    for (i64 d = end - 1; d >= first; d--) {
         for (i64 k = 0; k < n; k++) place[k] += strides[k * rank + d];
         if (++at[d] < shape[d]) return;
         for (i64 k = 0; k < n; k++) place[k] -= shape[d] * strides[k * rank + d];

@@ -14,7 +14,7 @@ use super::kernel::{Kernel, Traversal};
 use super::kernel_plan::{
     AHEAD, Plan, TUNING, Wide, check, check_grid, choose, choose_grid, split_phases, wide_functions,
 };
-use super::nest::build::{build, build_split, build_wide};
+use super::nest::build::{build, build_split, build_squares, build_wide};
 use super::nest::verification::verify;
 use super::nest::{Nest, Split};
 use super::text_lines::SourceText;
@@ -55,6 +55,8 @@ pub struct Nests {
     pub own: Nest,
     /// Those for contiguous elements.
     pub wide: Vec<(Wide, Nest)>,
+    /// That of squares of points.
+    pub squares: Option<Nest>,
     /// Those of split reductions, by phase; nothing if rows are not split.
     pub split: Vec<SplitNests>,
     /// Those of launches that add up what it leaves, each with its store.
@@ -82,6 +84,11 @@ pub(crate) fn split_names(name: &str, phase: usize) -> [String; 3] {
 /// The name of a function for contiguous elements, by its number.
 pub(crate) fn wide_name(name: &str, number: usize) -> String {
     format!("{name}_wide{number}")
+}
+
+/// The name of a function for squares of points.
+pub(crate) fn squares_name(name: &str) -> String {
+    format!("{name}_squares")
 }
 
 /// The printed form of kernels.
@@ -123,9 +130,10 @@ impl Nests {
     /// All of them with their names, if that of the first is this.
     fn named(&self, name: &str) -> impl Iterator<Item = (String, &Nest)> {
         let wide = self.wide.iter().enumerate().map(|(number, (_, nest))| (wide_name(name, number), nest));
+        let squares = self.squares.iter().map(|nest| (squares_name(name), nest));
         let split = self.split.iter().enumerate().flat_map(|(phase, split)| split.named(name, phase));
         let totals = self.totals.iter().map(|(store, nest)| (total_name(name, *store), nest));
-        std::iter::once((name.to_owned(), &self.own)).chain(wide).chain(split).chain(totals)
+        std::iter::once((name.to_owned(), &self.own)).chain(wide).chain(squares).chain(split).chain(totals)
     }
 
     /// Whether one of them converts real numbers to integers.
@@ -165,7 +173,8 @@ impl Target {
     pub fn nests(&self, kernel: &Kernel, traversal: &Traversal, plan: &Plan) -> Result<Nests, String> {
         let own = self.nest(kernel, traversal, plan)?;
         let (wide, split) = (self.wide(kernel, traversal, plan)?, self.split(kernel, traversal, plan)?);
-        let mut nests = Nests { own, wide, split, totals: Vec::new() };
+        let squares = self.squares(kernel, traversal, plan)?;
+        let mut nests = Nests { own, wide, squares, split, totals: Vec::new() };
         for store in summed_stores(kernel).filter(|_| plan.grid.is_some()) {
             let Some((total, traversal)) = total_kernel(kernel, store) else { continue };
             let nest = self.nest(&total, &traversal, &(self.choose)(&total, &traversal))?;
@@ -183,6 +192,16 @@ impl Target {
             Ok(Some((wide, nest)))
         };
         wide_functions(kernel, traversal, grid).into_iter().filter_map(|wide| nest(wide).transpose()).collect()
+    }
+
+    /// The nest of squares of points.
+    fn squares(&self, kernel: &Kernel, traversal: &Traversal, plan: &Plan) -> Result<Option<Nest>, String> {
+        if !plan.grid.is_some_and(|grid| grid.squares) {
+            return Ok(None);
+        }
+        let nest = build_squares(kernel, traversal, plan)?;
+        verify(&nest).map_err(|why| format!("its nest for squares of points is wrong: {why}"))?;
+        Ok(Some(nest))
     }
 
     /// The nests of split reductions.

@@ -858,7 +858,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn mismatched_descriptions_are_refused() {
         let tensors = Tensors::from([("m".to_owned(), Tensor::zeros(DType::Float, &[3], Precision::Typed))]);
         for text in [
             r#"[{"kind": "Tensor", "shape": [4], "storage": "m"}]"#,

@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn what_text_rounds_has_no_literal() {
+    fn rounded_numbers_have_no_exact_literal() {
         let third = tensor(&[1.0 / 3.0], DType::Float, &[]);
         let many = tensor(&[0.0; 11], DType::Float, &[11]);
         let cube = tensor(&[0.0; 8], DType::Float, &[2, 2, 2]);

@@ -194,7 +194,7 @@ pub(super) fn random_folded(facts: &Facts<'_>, sink: &mut Sink<'_, '_>) {
 }
 
 /// `%y : Tensor = aten::add(%product, %c, %1)` where types say that `%c` is larger
-pub(super) fn product_stretched(facts: &Facts<'_>, sink: &mut Sink<'_, '_>) {
+pub(super) fn product_broadcast(facts: &Facts<'_>, sink: &mut Sink<'_, '_>) {
     for node in facts.of_kinds(&["aten::add"]) {
         let Some([x, y, alpha]) = facts.operands(node) else { continue };
         if facts.number(alpha) != Some(1.0) {

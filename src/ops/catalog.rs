@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn bisection_finds_what_a_scan_finds() {
+    fn bisection_agrees_with_a_scan() {
         for text in [LIST_1_3, LIST_2, LIST_PRIM, LIST_BETWEEN] {
             assert!(text.lines().is_sorted());
             for name in text.lines().map(key) {

@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none_says_where() {
+    fn none_is_refused_with_its_position() {
         for (text, at, says) in [
             ("a::b(Tensor x", 13, "expected `,` or `)`"),
             ("a::b() Tensor", 7, "`->`"),

@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn annotations_decide_what_is_pure() {
+    fn annotations_decide_purity() {
         let texts = ["my::f(Tensor x) -> Tensor", "my::g_(Tensor(a!) x) -> Tensor(a!)", "my::h(Tensor x) -> ()"];
         let _entered = declared(&texts).enter();
         for era in ERAS {
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_entered_is_left_again() {
+    fn entered_scopes_are_left_again() {
         let kind = Symbol::new("my::left");
         assert!(!operator(Era::V2, kind).is_known());
         let outer = declared(&["my::left(int x) -> int"]).enter();

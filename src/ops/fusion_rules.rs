@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_level_takes_has_a_reason() {
+    fn operators_that_no_level_fuses_have_a_reason() {
         for (kind, overload, row) in all().filter(|(.., row)| row.untaken.is_some()) {
             let mut overloads = declared(kind).into_iter().filter(|s| s.overload == overload);
             assert!(overloads.any(|schema| untaken(schema) == row.untaken && fusion_row(schema).is_none()), "{kind}");
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_sorts_or_computes_with_numbers_has_no_row() {
+    fn sorting_and_scalar_operators_have_no_row() {
         for (kind, overload) in
             [("aten::median", "dim"), ("aten::sum", "int"), ("aten::round", "decimals"), ("aten::add", "int")]
         {

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_rounds_or_bends_has_no_row() {
+    fn nonlinear_operators_have_no_row() {
         let (tensor, mode) = (Type::tensor(), Type::simple(crate::types::Simple::Str));
         let rounded = linear_row(Era::V2, Symbol::new("aten::div"), &[tensor, tensor, mode]);
         assert!(rounded.is_none());

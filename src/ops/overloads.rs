@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_match_says_why() {
+    fn mismatches_have_a_reason() {
         assert_eq!(resolved(V2, "my::op", "Tensor"), "no schema");
         let count = "`aten::relu(Tensor self) -> Tensor` takes 1 operands, not 3";
         assert_eq!(resolved(V2, "aten::relu", "Tensor int Tensor"), count);

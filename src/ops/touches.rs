@@ -138,7 +138,7 @@ mod tests {
     use crate::ops::{self, rows};
 
     #[test]
-    fn operators_with_a_row_say_there_what_they_touch() {
+    fn rows_name_the_memory_that_operators_touch() {
         let doubled = ROWS.iter().find(|(name, _)| rows::row(Symbol::new(name)).is_some());
         assert!(doubled.is_none(), "{doubled:?}");
     }

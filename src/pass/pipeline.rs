@@ -500,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_pipeline_shows_where_and_what_to_do() {
+    fn a_bad_pipeline_is_shown_with_its_position_and_advice() {
         for (text, at, help) in [
             ("cse,unrol", 4..9, "did you mean `unroll`?"),
             ("unroll{facto=3}", 7..14, "did you mean `factor`?"),

@@ -121,7 +121,7 @@ impl DeviceKernel {
         if self.launch_split((kernel, geometry), &mut launch, &starts)? {
             return Ok(results);
         }
-        let chosen = self.functions.chosen(self.grid, (kernel, geometry), &launch, &starts);
+        let chosen = self.functions.chosen(self.grid, (kernel, geometry), &mut launch, &starts);
         let sums = PartialSums::of(kernel, geometry, chosen.grid)?;
         let most = if sums.is_empty() { MANY_BLOCKS } else { MOST_BLOCKS };
         let blocks = blocks_of(&launch, chosen.rows).min(most);

@@ -154,7 +154,7 @@ static OPEN: Mutex<Vec<(&'static str, Option<String>, String)>> = Mutex::new(Vec
 impl Wanted {
     /// Opens it once per process; the path.
     fn open(&self, named: Option<&str>) -> Result<String, String> {
-        // A panic leaves no state behind that matters here.
+        // A panic leaves no state that matters here.
         let mut open = OPEN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if let Some((_, before, path)) = open.iter().find(|row| row.0 == self.variable) {
             return match named.is_none() || before.as_deref() == named {

@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_found() {
+    fn stored_units_are_found() {
         let (_folder, cache, library) = cache_with_unit();
         assert_eq!(cache.library("source", "compiler"), Some(library));
         assert_eq!(cache.library("source", "another"), None);
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_damaged_is_not_taken() {
+    fn damaged_units_are_not_loaded() {
         let (_folder, cache, library) = cache_with_unit();
         fs::write(&library, b"librarx").expect("it is ours");
         assert_eq!(cache.library("source", "compiler"), None);
@@ -251,7 +251,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn what_others_may_write_is_not_taken() {
+    fn units_that_others_may_write_are_not_loaded() {
         let (folder, cache, library) = cache_with_unit();
         restrict(&library, 0o602).expect("it is ours");
         assert_eq!(cache.library("source", "compiler"), None);

@@ -1,7 +1,7 @@
 //! Launches of blocks of threads on a processor that emulates them: rung one and two of a ladder of
 //! tests that needs no GPU.
 //!
-//! A unit is the text that `--emit=cuda` prints, behind `emulation.c`, which gives its words a
+//! A unit is the text that `--emit=cuda` prints, after `emulation.c`, which gives its words a
 //! meaning in C. Blocks run one after the other. In checked mode every access of memory tells what
 //! it touches, and what is wrong is reported with the IR line of the statement: an element outside
 //! of an operand, one that nothing has written, two threads at one element without a barrier in
@@ -142,7 +142,7 @@ impl Emulated {
         if let Some(seen) = self.launch_split((kernel, geometry), operands, &mut launch, seed) {
             return Ok(seen);
         }
-        let chosen = self.functions.chosen(self.grid, (kernel, geometry), &launch, operands.starts);
+        let chosen = self.functions.chosen(self.grid, (kernel, geometry), &mut launch, operands.starts);
         let mut sums = PartialSums::of(kernel, geometry, chosen.grid)?;
         let blocks = blocks_of(&launch, chosen.rows);
         let blocks = sums.iter().map(PartialSums::most_blocks).fold(blocks.min(self.most_blocks()), i64::min);
@@ -154,7 +154,7 @@ impl Emulated {
             memory[sums.access] = self.partial(sums);
         }
         let mut seen = Observed::default();
-        let entry = (chosen.function, chosen.grid.threads, self.has_barriers);
+        let entry = (chosen.function, chosen.grid.threads, self.has_barriers || chosen.has_squares);
         self.run(entry, &launch, blocks, &mut memory, (seed, &mut seen));
         for sums in &sums {
             let to = operands.data[sums.access];
@@ -250,7 +250,7 @@ impl Emulated {
         let mut regions: Vec<Region> = memory.iter_mut().map(Memory::region).collect();
         let mut findings = [RawFinding::default(); MOST_FINDINGS];
         let mut places = vec![RawPlace::default(); if self.is_checked { MOST_PLACES } else { 0 }];
-        // A panic leaves no state behind that a launch would read.
+        // A panic leaves no state that a launch would read.
         let mut stacks = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         stacks.resize(STACK * threads, 0);
         let mut emulation = Emulation {
@@ -259,7 +259,7 @@ impl Emulated {
             seed: i64::from(seed),
             has_barriers: i64::from(has_barriers),
             stacks: aligned(&mut stacks),
-            // The first stack begins at a multiple of 16 behind the memory's begin.
+            // The first stack begins at a multiple of 16 after the beginning of the memory.
             stack: (STACK - 16) as i64,
             regions: regions.as_mut_ptr(),
             region_count: regions.len() as i64,

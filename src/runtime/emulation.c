@@ -67,7 +67,7 @@ __asm__(".text\njo_switch:\n"
         "pushq %rbp\npushq %rbx\npushq %r12\npushq %r13\npushq %r14\npushq %r15\n"
         "movq %rsp, (%rdi)\nmovq %rsi, %rsp\n"
         "popq %r15\npopq %r14\npopq %r13\npopq %r12\npopq %rbx\npopq %rbp\nret\n");
-// Registers, where to go on, and a place that keeps the stack aligned as behind a call.
+// Registers, where to go on, and a place that keeps the stack aligned as after a call.
 enum { JO_KEPT = 8, JO_GOES_ON = 6 };
 #elif defined __aarch64__
 __asm__(".text\njo_switch:\nsub sp, sp, #160\n"
@@ -481,6 +481,7 @@ static void jo_end_count(void) {}
 #define JO_WARP (jo_thread_now / JO_LANES)
 #define JO_LANE_BELOW(type, own, by) JO_OF_LANE(type, own, JO_LANE + (by))
 #define JO_FIRST_LANE(type, own) JO_OF_LANE(type, own, 0)
+#define JO_LANE_BEFORE(type, own, by) JO_OF_LANE(type, own, JO_LANE - (by))
 #define JO_OF_LANE(type, own, lane) __extension__({ \
     type jo_value = (own); \
     jo_exchange(&jo_value, sizeof(type), lane, __LINE__); \

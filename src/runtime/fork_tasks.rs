@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tasks_that_wait_for_tasks_end_whatever_the_number_of_threads() {
+    fn tasks_that_wait_for_tasks_end_for_any_number_of_threads() {
         fn sum(depth: u64, threads: usize) -> u64 {
             if depth == 0 {
                 return 1;

@@ -128,7 +128,7 @@ fn bodies_that_are_seen_run_where_they_stand() {
 }
 
 #[test]
-fn a_run_goes_on_after_another_one_that_failed() {
+fn a_run_works_after_another_one_failed() {
     let text = "graph(%n : int, %x : Tensor):
   %f : Future[Tensor] = prim::fork_0(%x)
   %one : int = prim::Constant[value=1]()

@@ -83,7 +83,7 @@ mod tests {
     use crate::tensor::gemm::{Matrix, Packed};
 
     #[test]
-    fn what_is_written_is_packed_again() {
+    fn written_weights_are_packed_again() {
         let weight = Tensor::from_elements(vec![1f32, 2.0, 3.0, 4.0], &[2, 2]);
         let at = Matrix::in_rows(2, 2);
         let of = |elements: [f32; 4]| kept(weight.storage(), at, || Packed::of(&elements, at));

@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_contiguous_dimension_is_copied() {
+    fn operands_without_a_contiguous_dimension_are_copied() {
         let a = matrix(&[3, 8]).narrow(1, 0, 4, 2);
         let found = product("aten::mm(%a, %b)", &[a.clone(), matrix(&[4, 2])]).expect("a product");
         assert!(!found.left.tensor.shares_storage(&a) && found.left.leading == 4);
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_match_is_left_to_the_section() {
+    fn unmatched_operands_are_left_to_the_section() {
         assert!(product("aten::mm(%a, %b)", &[matrix(&[3, 4]), matrix(&[3, 4])]).is_err());
         assert!(product("aten::linear(%a, %b, %none)", &[matrix(&[3, 4]), matrix(&[2, 3])]).is_err());
         assert!(product("aten::bmm(%a, %b)", &[matrix(&[2, 3, 4]), matrix(&[3, 4, 5])]).is_err());

@@ -156,7 +156,7 @@ const FLOATS: [(&str, [u64; 3], u32, u64); 40] = [
 ];
 
 #[test]
-fn instructions_compute_what_is_documented() {
+fn instructions_compute_as_documented() {
     for (statement, operands, bits, expected) in INTEGERS.into_iter().chain(FLOATS) {
         let found = computed(statement, operands) & (u64::MAX >> (64 - bits));
         assert_eq!(found, expected, "{statement} of {operands:x?} is {found:#x}, not {expected:#x}");

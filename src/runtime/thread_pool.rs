@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_in_a_share_fails_for_the_caller_and_later_launches_go_on() {
+    fn a_failed_share_fails_the_launch_and_later_launches_work() {
         let failing = || share_out(2, 8, |share| assert_ne!(share, 5, "on purpose"));
         assert!(catch_unwind(failing).is_err());
         share_out(2, 8, |_| {});

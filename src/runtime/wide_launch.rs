@@ -10,10 +10,11 @@
 //! ```
 
 use super::device_launch::DeviceLaunch;
+use super::square_launch::by_squares;
 use crate::codegen::geometry::Geometry;
 use crate::codegen::kernel::{Inner, Kernel};
 use crate::codegen::kernel_plan::{Grid, RowsBy, WARP, WIDEST, Wide, parts};
-use crate::codegen::target::{Nests, SplitNests, split_names, wide_name};
+use crate::codegen::target::{Nests, SplitNests, split_names, squares_name, wide_name};
 
 /// The functions of a kernel.
 #[derive(Debug)]
@@ -22,6 +23,8 @@ pub(super) struct Functions<T> {
     pub(super) own: T,
     /// Those for contiguous elements, in the order in which they are tried.
     pub(super) wide: Vec<(Wide, T)>,
+    /// That for squares of points.
+    pub(super) squares: Option<T>,
 }
 
 /// The function that a launch takes.
@@ -33,18 +36,24 @@ pub(super) struct Chosen<T> {
     pub(super) lanes: usize,
     /// The rows that a block takes at once.
     pub(super) rows: usize,
+    /// Whether rows are squares, whose threads wait for each other.
+    pub(super) has_squares: bool,
 }
 
 impl<T: Copy> Functions<T> {
-    /// The function for a launch. `starts` are the bytes at which accesses begin in memory that is
-    /// aligned.
+    /// The function for a launch, which is changed where its blocks take squares. `starts` are the
+    /// bytes at which accesses begin in memory that is aligned.
     pub(super) fn chosen(
         &self,
         grid: Grid,
         (kernel, geometry): (&Kernel, &Geometry),
-        launch: &DeviceLaunch,
+        launch: &mut DeviceLaunch,
         starts: &[usize],
     ) -> Chosen<T> {
+        let squares = self.squares.filter(|_| by_squares(kernel, &geometry.traversal, launch));
+        if let Some(function) = squares {
+            return Chosen { function, grid, lanes: 1, rows: 1, has_squares: true };
+        }
         let fits = |(wide, _): &&(Wide, T)| {
             let moving = (0..kernel.accesses()).filter(|&at| geometry.traversal.inner[at] == Inner::Unit);
             let mut moving = moving.filter(|&at| !kernel.is_column_reduction(at));
@@ -56,9 +65,10 @@ impl<T: Copy> Functions<T> {
             Some(&(wide, function)) => {
                 let points = wide.threads * wide.lanes * wide.groups;
                 let rows = if grid.rows == RowsBy::Block { wide.rows } else { points };
-                Chosen { function, grid: Grid { threads: wide.threads, ..grid }, lanes: wide.lanes, rows }
+                let grid = Grid { threads: wide.threads, ..grid };
+                Chosen { function, grid, lanes: wide.lanes, rows, has_squares: false }
             }
-            None => Chosen { function: self.own, grid, lanes: 1, rows: rows_of_block(grid) },
+            None => Chosen { function: self.own, grid, lanes: 1, rows: rows_of_block(grid), has_squares: false },
         }
     }
 }
@@ -109,8 +119,8 @@ impl<T: Copy> SplitFunctions<T> {
         launch: &mut DeviceLaunch,
         starts: &[usize],
     ) -> Option<SplitLaunch<T>> {
-        let chosen = |(parts, merge): &(Functions<T>, Option<T>)| (parts.chosen(grid, of, launch, starts), *merge);
-        let phases: Vec<(Chosen<T>, Option<T>)> = self.phases.iter().map(chosen).collect();
+        let mut chosen = |(parts, merge): &(Functions<T>, Option<T>)| (parts.chosen(grid, of, launch, starts), *merge);
+        let phases: Vec<(Chosen<T>, Option<T>)> = self.phases.iter().map(&mut chosen).collect();
         // Which elements a thread takes is the same in all phases.
         let chosen = &phases.first()?.0;
         let wide = Wide::plain(chosen.grid.threads, chosen.lanes);
@@ -132,7 +142,8 @@ pub(super) fn functions_of<T>(
 ) -> Result<Functions<T>, String> {
     let wide = nests.wide.iter().enumerate();
     let wide = wide.map(|(number, (wide, _))| Ok((*wide, find(&wide_name(name, number))?)));
-    Ok(Functions { own: find(name)?, wide: wide.collect::<Result<_, String>>()? })
+    let squares = nests.squares.as_ref().map(|_| find(&squares_name(name))).transpose()?;
+    Ok(Functions { own: find(name)?, wide: wide.collect::<Result<_, String>>()?, squares })
 }
 
 /// The functions of a split reduction by their names.
@@ -144,7 +155,7 @@ pub(super) fn split_functions_of<T>(
     let of_phase = |(phase, split): (usize, &SplitNests)| {
         let [parts, wide_parts, merge] = split_names(name, phase);
         let wide = split.wide.iter().map(|(wide, _)| Ok((*wide, find(&wide_parts)?)));
-        let parts = Functions { own: find(&parts)?, wide: wide.collect::<Result<_, String>>()? };
+        let parts = Functions { own: find(&parts)?, wide: wide.collect::<Result<_, String>>()?, squares: None };
         Ok::<_, String>((parts, split.merge.as_ref().map(|_| find(&merge)).transpose()?))
     };
     let phases = nests.split.iter().enumerate().map(of_phase).collect::<Result<Vec<_>, String>>()?;

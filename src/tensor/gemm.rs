@@ -395,7 +395,7 @@ mod tests {
 
     /// NaN and infinities reach their row and column and no other element.
     #[test]
-    fn what_is_not_finite_stays_in_its_row_and_column() {
+    fn non_finite_values_stay_in_their_row_and_column() {
         let (m, k, n) = (7, 300, 19);
         let (mut a, mut b) = (vec![1f32; m * k], vec![1f32; k * n]);
         (a[3 * k + 5], b[7 * n + 18]) = (f32::NAN, f32::INFINITY);

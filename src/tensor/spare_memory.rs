@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_back_is_lent_again_and_no_more_is_kept_than_was_lent() {
+    fn returned_memory_is_reused_and_no_more_is_kept_than_was_lent() {
         let spare = SpareMemory::default();
         let buffers: Vec<Buffer> = (0..3).map(|_| spare.take(DType::Float, 1000)).collect();
         buffers.into_iter().for_each(|buffer| spare.give_back(buffer));

@@ -201,7 +201,7 @@ impl<'a> Scanner<'a> {
 
     /// Joins the line to the previous one, if a terminal cut that one in two.
     fn joined(&mut self, line: &[u8]) -> bool {
-        let last = self.open.last_mut().filter(|graph| self.in_last && graph.wants(line));
+        let last = self.open.last_mut().filter(|graph| self.in_last && graph.accepts_rest(line));
         last.map(|graph| graph.join(line)).is_some()
     }
 

@@ -133,7 +133,7 @@ mod tests {
 
     /// Observed in graphs that 1.5.1 and 1.6.0 printed, and 1.7.1 to 2.15.0.
     #[test]
-    fn integers_beyond_1e10_are_told_apart() {
+    fn integers_beyond_1e10_are_distinguished() {
         for (value, pointed, seventeen) in [
             (12345678901.0, "12345678901.", "12345678901"),
             (-1e10, "-10000000000.", "-10000000000"),

@@ -616,9 +616,9 @@ impl<'a> Parser<'a> {
         let rest = self.cursor.rest();
         let end = type_extent(rest);
         // `int []`, `Float (2, 3)`: a type may continue after a blank.
-        let goes_on = || matches!(rest[end + gaps::gap(&rest[end..])..].first(), Some(b'(' | b'[' | b'?'));
+        let continues = || matches!(rest[end + gaps::gap(&rest[end..])..].first(), Some(b'(' | b'[' | b'?'));
         if let Some(&ty) = self.types.get(&rest[..end])
-            && !goes_on()
+            && !continues()
         {
             self.cursor.at += end;
             return Ok(ty);

@@ -93,7 +93,7 @@ fn spelling(seen: &Seen) -> Spelling {
 }
 
 #[test]
-fn what_pytorch_printed_comes_back() {
+fn printed_types_round_trip() {
     for text in PRINTED.iter().filter(|t| **t != "T1[]") {
         let mut seen = Seen::default();
         let (ty, used) = parse(text.as_bytes(), &mut seen).unwrap_or_else(|e| panic!("{text}: {e:?}"));

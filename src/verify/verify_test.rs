@@ -42,7 +42,7 @@ fn check(lines: &str, expected: &[&str]) {
 // ---- scoping
 
 #[test]
-fn what_is_in_scope_is_fine() {
+fn values_in_scope_are_accepted() {
     let nested = "%c : int = prim::Constant[value=1]()
         %o : Tensor, %p : Tensor = prim::If(%b)
           block0():
@@ -490,7 +490,7 @@ proptest! {
     /// A value is visible exactly when the node that defines it, or its block, encloses or precedes
     /// the use.
     #[test]
-    fn scoping_is_what_a_slow_check_says(edits in prop::collection::vec((0u8..3, any::<prop::sample::Index>(), any::<prop::sample::Index>()), 0..4)) {
+    fn scoping_agrees_with_a_slow_check(edits in prop::collection::vec((0u8..3, any::<prop::sample::Index>(), any::<prop::sample::Index>()), 0..4)) {
         let text = mangled(&edits);
         if let Ok(parsed) = parse(text.as_bytes(), ParseOptions::default()) {
             let graph = &parsed.graph;

@@ -9,17 +9,19 @@
 
 use super::grid_plan::{Grid, LIMITS, RowsBy, SHARED, THREADS, shared};
 use super::split_plan::can_split;
+use super::square_plan::can_cross;
 use super::wide_plan::wide_functions;
 use super::{Plan, TUNING};
 use crate::codegen::kernel::{Direction, Kernel, Traversal};
-use crate::codegen::loop_structure::is_reordered;
+use crate::ops::recipes::ReduceOp;
 
 impl Grid {
-    /// The same with functions for contiguous elements and for parts of rows, where a kernel has
-    /// any.
+    /// The same with functions for contiguous elements, for parts of rows and for squares of
+    /// points, where a kernel has any.
     pub(crate) fn with_others(self, kernel: &Kernel, traversal: &Traversal) -> Grid {
         let wide = !wide_functions(kernel, traversal, self).is_empty();
-        Grid { wide, split: can_split(kernel, traversal, self), ..self }
+        let (split, squares) = (can_split(kernel, traversal, self), can_cross(kernel, traversal, self));
+        Grid { wide, split, squares, ..self }
     }
 }
 
@@ -30,14 +32,16 @@ pub(crate) fn choose_grid(kernel: &Kernel, traversal: &Traversal) -> Plan {
         Direction::Points | Direction::Outer => RowsBy::Thread,
         Direction::Inner | Direction::Split | Direction::Strided => RowsBy::Block,
     };
-    let grid = Grid { threads: THREADS, rows, wide: false, split: false }.with_others(kernel, traversal);
+    let grid = Grid { threads: THREADS, rows, wide: false, split: false, squares: false };
+    let grid = grid.with_others(kernel, traversal);
     Plan { grid: Some(grid), ..Plan::plain(traversal, &TUNING) }
 }
 
-/// Whether a scan has to combine elements one after the other, as one thread does.
+/// Whether a scan has to combine elements one after the other, as one thread does: a product of
+/// real numbers, a part of which may overflow.
 fn has_ordered_scan(kernel: &Kernel) -> bool {
     let mut scans = kernel.steps.iter().filter_map(|step| Some((step.scan.as_ref()?, step)));
-    scans.any(|(scan, step)| !is_reordered(scan.op, step))
+    scans.any(|(scan, step)| scan.op == ReduceOp::Product && step.computed.is_float())
 }
 
 /// Whether a plan for blocks of threads is legal.
@@ -45,7 +49,8 @@ fn has_ordered_scan(kernel: &Kernel) -> bool {
 /// # Errors
 /// What forbids it.
 pub(crate) fn check_grid(kernel: &Kernel, traversal: &Traversal, plan: &Plan) -> Result<(), String> {
-    let Some(grid @ Grid { threads, rows, wide, split }) = plan.grid else { return Err("it has no grid".to_owned()) };
+    let Some(grid) = plan.grid else { return Err("it has no grid".to_owned()) };
+    let Grid { threads, rows, wide, split, squares } = grid;
     if !LIMITS.contains(&threads) || !threads.is_power_of_two() {
         let (least, most) = (LIMITS.start(), LIMITS.end());
         return Err(format!("grid {} {threads}: it must be a power of two from {least} to {most}", rows.name()));
@@ -54,7 +59,7 @@ pub(crate) fn check_grid(kernel: &Kernel, traversal: &Traversal, plan: &Plan) ->
         return Err("grid block: points are rows of one element, which one thread computes".to_owned());
     }
     if rows == RowsBy::Block && has_ordered_scan(kernel) {
-        return Err("grid block: products and sums of doubles are scanned in order, by one thread".to_owned());
+        return Err("grid block: products of real numbers are scanned in order, by one thread".to_owned());
     }
     if rows == RowsBy::Block && shared(kernel, threads) > SHARED {
         return Err(format!("grid block {threads}: its reductions do not fit into shared memory"));
@@ -64,6 +69,9 @@ pub(crate) fn check_grid(kernel: &Kernel, traversal: &Traversal, plan: &Plan) ->
     }
     if split && !can_split(kernel, traversal, grid) {
         return Err("split: more follows its reductions than values of rows".to_owned());
+    }
+    if squares && !can_cross(kernel, traversal, grid) {
+        return Err("squares: no point has elements that are neighbours along another dimension".to_owned());
     }
     let is_kept = !plan.kept.is_empty() || !plan.alone.is_empty() || !plan.shared.is_empty();
     match is_kept || !plan.apart.is_empty() || !plan.streamed.is_empty() {

@@ -27,7 +27,7 @@ pub(crate) const MOST_NUMBERS: usize = 8;
 pub(super) const SHARED: usize = 48 << 10;
 /// Bytes of the largest state of a reduction: four doubles, which each warp leaves.
 const STATE: usize = 32;
-/// Bytes of the state of a scan, which each thread leaves.
+/// Bytes of the state of a scan, which each warp leaves.
 const SCAN: usize = 8;
 
 /// How rows are distributed over blocks of threads.
@@ -41,6 +41,8 @@ pub struct Grid {
     pub wide: bool,
     /// Whether there are functions for parts of rows, see `split_plan.rs`.
     pub split: bool,
+    /// Whether there is a function for squares of points, see `square_plan.rs`.
+    pub squares: bool,
 }
 
 /// The threads that compute a row.
@@ -72,7 +74,7 @@ pub(super) fn shared(kernel: &Kernel, threads: usize) -> usize {
     let scans = kernel.steps.iter().filter(|step| step.scan.is_some()).count();
     // A scan may be computed in each phase.
     let states = kernel.reductions.len() * STATE * threads / WARP;
-    states + scans * (1 + kernel.reductions.len()) * SCAN * threads
+    states + scans * (1 + kernel.reductions.len()) * SCAN * threads / WARP
 }
 
 /// Whether blocks of threads can run a kernel.

@@ -94,8 +94,8 @@ fn kept(kernel: &Kernel, traversal: &Traversal, plan: &Plan) -> Result<(), Strin
         if !has_room(kernel, traversal, (step, store), last) {
             return why("it has another type or size, or is written before");
         }
-        let is_behind = kernel.phase(kernel.stores[store].source) > last;
-        if !is_behind && !reads_once(kernel, traversal, plan, last) {
+        let is_later = kernel.phase(kernel.stores[store].source) > last;
+        if !is_later && !reads_once(kernel, traversal, plan, last) {
             return why(&format!("the loops of phase {last} write there before all of them have read it"));
         }
     }

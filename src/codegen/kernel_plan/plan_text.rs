@@ -120,8 +120,8 @@ fn set(plan: &mut Plan, kernel: &Kernel, words: &[String]) -> Result<(), String>
         ["grid", rows, threads, ref others @ ..] if plan.grid.is_some() && others.iter().all(is_of_grid) => {
             let rows =
                 RowsBy::named(rows).ok_or_else(|| format!("`{rows}` computes no rows; expected thread or block"))?;
-            let (wide, split) = (others.contains(&"wide"), others.contains(&"split"));
-            plan.grid = Some(Grid { threads: number(threads)?, rows, wide, split });
+            let [wide, split, squares] = OF_GRID.map(|word| others.contains(&word));
+            plan.grid = Some(Grid { threads: number(threads)?, rows, wide, split, squares });
         }
         ["grid", ..] if plan.grid.is_none() => return Err("processors have no blocks of threads".to_owned()),
         ["tile", n] => plan.tile = number(n)?,
@@ -181,9 +181,11 @@ fn set_phase(plan: &mut Plan, at: usize, settings: &[&str]) -> Result<(), String
     Ok(())
 }
 
-/// Whether a word is an additional kind of functions of a grid.
+/// The additional kinds of functions of a grid.
+const OF_GRID: [&str; 3] = ["wide", "split", "squares"];
+
 fn is_of_grid(word: &&str) -> bool {
-    ["wide", "split"].contains(word)
+    OF_GRID.contains(word)
 }
 
 fn number(text: &str) -> Result<usize, String> {
@@ -221,9 +223,9 @@ impl Plan {
     fn choices(&self, kernel: &Kernel) -> Vec<String> {
         let mut all = vec![format!("direction {}", self.direction.name())];
         let mut line = |line: String| all.push(line);
-        if let Some(Grid { threads, rows, wide, split }) = self.grid {
-            let others = [(wide, " wide"), (split, " split")];
-            let others: String = others.into_iter().filter(|row| row.0).map(|row| row.1).collect();
+        if let Some(Grid { threads, rows, wide, split, squares }) = self.grid {
+            let others = OF_GRID.iter().zip([wide, split, squares]).filter(|(_, has)| *has);
+            let others: String = others.map(|(word, _)| format!(" {word}")).collect();
             line(format!("grid {} {threads}{others}", rows.name()));
             return all;
         }

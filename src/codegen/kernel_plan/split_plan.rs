@@ -1,7 +1,8 @@
 //! Split reductions on blocks of threads: where there are few rows, several threads or blocks
 //! reduce a part of a row each, and a second launch merges what they have left. A softmax over rows
 //! that interleave takes five launches: two that reduce parts, each with one that merges, and one
-//! that writes the elements of parts.
+//! that writes the elements of parts. A scan takes two: the second one adds up what the parts
+//! before its own have left.
 //!
 //! ```text
 //! sums over dim 0 of 65536 x 1024       1024 rows, 65536 elements each: 256 parts, a thread each
@@ -48,12 +49,29 @@ pub(crate) fn can_split(kernel: &Kernel, traversal: &Traversal, grid: Grid) -> b
         }
         Direction::Points => false,
     };
-    follows && !has_scan && kernel.column_reductions.is_empty()
+    let is_split = if has_scan { can_split_scans(&loops, grid) } else { follows };
+    is_split && kernel.column_reductions.is_empty()
+}
+
+/// The same of scans along memory: where nothing is reduced besides, no result has one element per
+/// row, and no scan reads another one.
+fn can_split_scans(loops: &Loops<'_>, grid: Grid) -> bool {
+    let (kernel, traversal) = (loops.kernel, loops.traversal);
+    let is_scan = |i: &usize| kernel.steps[*i].scan.is_some();
+    let is_alone = |i: usize| !is_scan(&i) || !loops.steps(0, &[Aim::Total(i)]).iter().any(is_scan);
+    grid.rows == RowsBy::Block
+        && traversal.direction.has_single_rows()
+        && kernel.reductions.is_empty()
+        && (0..kernel.stores.len()).all(|store| !traversal.writes_rows(kernel, store))
+        && (0..kernel.steps.len()).all(is_alone)
 }
 
 /// Whether each phase of a kernel with split rows reduces: the last one writes elements, if there
 /// are any to be written then.
 pub(crate) fn split_phases(kernel: &Kernel, traversal: &Traversal) -> Vec<bool> {
+    if kernel.has_scan() {
+        return vec![false; 2];
+    }
     let loops = Loops::new(kernel, traversal, &super::Plan::plain(traversal, &super::TUNING));
     let last = (0..loops.phases).rposition(|phase| !loops.aims(phase).is_empty());
     let reduces = |phase: usize| loops.aims(phase).iter().any(|aim| matches!(aim, Aim::Reduce(_)));

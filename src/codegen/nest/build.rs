@@ -75,6 +75,19 @@ pub(crate) fn build_wide(
     Ok(Some((wide, builder.nest)))
 }
 
+/// The nest of a kernel of points whose blocks take squares.
+///
+/// # Errors
+/// Why there is none.
+pub(crate) fn build_squares(kernel: &Kernel, traversal: &Traversal, plan: &Plan) -> Result<Nest, String> {
+    fits_grid(kernel)?;
+    has_no_guards(kernel, traversal)?;
+    let grid = plan.grid.ok_or("processors have no shared memory")?;
+    let mut builder = Builder::new(kernel, traversal, plan);
+    builder.squares_on_grid(grid);
+    Ok(builder.nest)
+}
+
 /// The nest of a launch of a phase of split reductions, whose threads may take several elements at
 /// once.
 ///
@@ -90,6 +103,10 @@ pub(crate) fn build_split(
     has_no_guards(kernel, traversal)?;
     let grid = plan.grid.ok_or("processors have split reductions of their own")?;
     let mut builder = Builder::new(kernel, traversal, plan);
+    if kernel.has_scan() {
+        builder.scans_of_parts(phase, grid);
+        return Ok(builder.nest);
+    }
     builder.wide = wide;
     builder.split_on_grid((split, phase), grid);
     Ok(builder.nest)
@@ -129,6 +146,7 @@ fn bare(loops: &Loops<'_>) -> Nest {
                 .map(watch(access))
                 .or_else(|| part(access)),
             is_wide: false,
+            is_crossed: false,
             ahead: 0,
             streamed: store.and_then(|store| loops.streamed(store)),
         }
@@ -152,6 +170,7 @@ fn bare(loops: &Loops<'_>) -> Nest {
         blocks: 0,
         is_flat: false,
         lanes: 1,
+        side: 0,
         split: None,
         body: Vec::new(),
     }
@@ -176,7 +195,7 @@ pub(super) struct Builder<'a> {
 }
 
 /// Another name of a value, with another first letter.
-pub(super) fn beside(letter: char, name: &str) -> String {
+pub(super) fn with_letter(letter: char, name: &str) -> String {
     format!("{letter}{}", &name[1..])
 }
 
@@ -246,7 +265,7 @@ impl Builder<'_> {
 
     /// A variable, by its letter and the value that it belongs to.
     pub(super) fn variable(&self, letter: char, name: &str) -> usize {
-        let name = beside(letter, name);
+        let name = with_letter(letter, name);
         // The builder asks for none that it has not made; the verifier refuses a nest that does.
         self.names.get(&name).copied().unwrap_or_default()
     }

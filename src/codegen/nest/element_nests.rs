@@ -1,6 +1,6 @@
 //! The loops over the elements of a tile or block, one for each stage.
 
-use super::build::{Builder, beside, combined, copy, plain, term, zero};
+use super::build::{Builder, combined, copy, plain, term, with_letter, zero};
 use super::state_rules::{DOUBLE, DOUBLE_PRODUCT, DOUBLE_SUM, FLOAT_SUM, LONG_PRODUCT, LONG_SUM};
 use super::{Axis, Bind, Combined, Compute, For, Operand, Origin, Place, Scope, Spread, Stmt, Watch};
 use crate::codegen::kernel::{Direction, Inner, Source};
@@ -94,7 +94,7 @@ impl Builder<'_> {
         // A scan is stored at once; reductions of it come after its loop.
         match aim {
             Aim::Store(_) => tile.stages.of(source),
-            _ => tile.stages.behind(self.kernel, source),
+            _ => tile.stages.readable_from(self.kernel, source),
         }
     }
 
@@ -344,5 +344,5 @@ impl Builder<'_> {
 
 /// The name of the variable in which a loop adds to one element of a column reduction.
 fn column_name(store: usize) -> String {
-    beside('p', &format!("v_out{store}"))
+    with_letter('p', &format!("v_out{store}"))
 }

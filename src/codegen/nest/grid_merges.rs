@@ -21,7 +21,7 @@
 //! have none that far from them, is not read. Which pairs are merged, and in which order, follows
 //! from the number of threads alone, so that results are the same on every device.
 
-use super::build::{Builder, beside, copy, known, plain, term};
+use super::build::{Builder, copy, known, plain, term, with_letter};
 use super::grid_nests::note;
 use super::state_rules::IS_FIRST_LANE;
 use super::{Axis, Bind, For, Known, Operand, Origin, Spread, Stmt};
@@ -82,7 +82,7 @@ impl Builder<'_> {
     fn take_from_partner(&mut self, k: usize, letter: char, ty: NumberType) -> Stmt {
         let name = self.kernel.reductions[k].name.clone();
         let own = self.variable(letter, &name);
-        let other = self.declared_as(format!("other_{}", beside(letter, &name)), ty, Spread::One, true);
+        let other = self.declared_as(format!("other_{}", with_letter(letter, &name)), ty, Spread::One, true);
         Stmt::Begin(vec![(other, Some(copy(plain(Origin::Partner(own)))))])
     }
 
@@ -107,12 +107,12 @@ impl Builder<'_> {
 
     /// A part of the state of another lane.
     fn taken(&self, letter: char, name: &str) -> Option<Operand> {
-        let other = self.names.get(&format!("other_{}", beside(letter.to_ascii_lowercase(), name)))?;
+        let other = self.names.get(&format!("other_{}", with_letter(letter.to_ascii_lowercase(), name)))?;
         Some(plain(Origin::Variable(*other)))
     }
 
     /// Gives each lane the state of a warp.
-    fn exchange(&mut self, slots: &[(usize, String)], warps: usize, body: &mut Vec<Stmt>) {
+    pub(super) fn exchange(&mut self, slots: &[(usize, String)], warps: usize, body: &mut Vec<Stmt>) {
         let (mut left, mut found) = (Vec::new(), Vec::new());
         for (own, line) in slots {
             let (name, ty) = (format!("all_{}", self.nest.variables[*own].name), self.nest.variables[*own].ty);

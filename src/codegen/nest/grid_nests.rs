@@ -21,7 +21,7 @@
 //! step of their own: an element goes in as the state of a row of one element. Those of floats have
 //! sums, see `grid_variances.rs`.
 
-use super::build::{Builder, beside, constant, known, plain, term, zero};
+use super::build::{Builder, constant, known, plain, term, with_letter, zero};
 use super::grid_variances::{SUMS, number};
 use super::row_nests::over_state;
 use super::state_rules::{IS_FIRST_LANE, IS_FIRST_THREAD, IS_NAN, SQUARES_OF_INFINITE};
@@ -195,13 +195,13 @@ impl Builder<'_> {
     /// The state of a reduction, of no elements.
     pub(super) fn begin_state(&mut self, k: usize, body: &mut Vec<Stmt>) {
         for slot in self.monoid_on_grid(k).slots {
-            let name = beside(slot.role.letter(), &self.kernel.reductions[k].name);
+            let name = with_letter(slot.role.letter(), &self.kernel.reductions[k].name);
             let variable = self.declared_as(name, slot.ty, Spread::One, false);
             body.push(Stmt::Begin(vec![(variable, Some(constant(slot.initial)))]));
         }
         if self.is_shifted(k) {
             for (letter, ty) in SUMS {
-                let name = beside(letter, &self.kernel.reductions[k].name);
+                let name = with_letter(letter, &self.kernel.reductions[k].name);
                 let variable = self.declared_as(name, ty, Spread::One, false);
                 body.push(Stmt::Begin(vec![(variable, Some(zero()))]));
             }
@@ -229,7 +229,7 @@ impl Builder<'_> {
         }
         let mut is_nan = None;
         if monoid.step.is_empty() && monoid.slot('n').is_some() {
-            let variable = self.declared_as(beside('o', &name), NumberType::Int, Spread::One, true);
+            let variable = self.declared_as(with_letter('o', &name), NumberType::Int, Spread::One, true);
             body.push(Stmt::Begin(vec![(variable, Some(term(IS_NAN, [('x', element)])))]));
             is_nan = Some(plain(Origin::Variable(variable)));
         }
@@ -289,7 +289,7 @@ impl Builder<'_> {
     }
 }
 
-/// Puts an IR line beside the statements that set variables.
+/// Notes the IR line at the statements that set variables.
 pub(super) fn note(stmt: &mut Stmt, line: &str) {
     match stmt {
         Stmt::Set { note, .. } => line.clone_into(note),

@@ -1,38 +1,49 @@
 //! Scans of rows by blocks of threads.
 //!
-//! A thread that computes a row has the state in a variable. A block takes a
-//! chunk of as many elements as it has threads: each thread merges its element into a state of its
-//! own, then the state of the thread before it, then that of two threads before, four, and so on.
-//! The state after the chunk is carried to the next one:
+//! A thread that computes a row has the state in a variable. A block takes a chunk of as many
+//! elements as it has threads: each lane of a warp merges its element with the state of the lane
+//! before it, then with that of two lanes before, four, and so on. The last lane of each warp
+//! leaves in shared memory what its warp adds up to, and each warp scans those in the same way. The
+//! state after the chunk is carried to the next one:
 //!
 //! ```text
 //! variable r_y = 0
 //! for each chunk of the row, an element a thread
 //!   variable p_y = 0
 //!   if element < end: p_y = p_y + v_x
-//!   all_p_y[thread] = p_y
+//!   for each distance between 32 lanes, unrolled
+//!     variable before_p_y = p_y of lane - distance
+//!     if lane >= distance: p_y = before_p_y + p_y
+//!   if lane == 31: all_p_y[warp] = p_y
 //!   barrier
-//!   for each distance 1, 2, … between threads
-//!     if thread >= distance: p_y = all_p_y[thread - distance] + p_y
-//!     barrier
-//!     all_p_y[thread] = p_y
-//!     barrier
+//!   variable warp_p_y = all_p_y[lane]
+//!   for each distance between 8 lanes, unrolled
+//!     …                                            the same of warp_p_y
+//!   variable warps_before_p_y = warp_p_y of lane warp - 1
+//!   if warp > 0: p_y = warps_before_p_y + p_y
+//!   variable last_p_y = warp_p_y of lane 7
 //!   p_y = r_y + p_y
-//!   r_y = r_y + all_p_y[last]
+//!   r_y = r_y + last_p_y
 //!   barrier                                        the next chunk overwrites all_p_y
 //!   if element < end: v_y = p_y, out0[i] = v_y
 //! ```
 //!
-//! The order of additions depends on the number of threads only. Sums of doubles and products have
-//! other last digits in another order than one after the other: their rows go to a thread each.
+//! Where rows are few and long, two launches take parts of them: in the first one each block leaves
+//! what its part adds up to, in the second one it adds up what the parts before its own have left,
+//! and goes on from there.
+//!
+//! The order of additions depends on the number of threads and on sizes only. Products of real
+//! numbers may overflow or vanish in another order than one after the other: their rows go to a
+//! thread each.
 
-use super::build::{Builder, beside, constant, copy, known, plain, term};
-use super::state_rules::{IS_BEHIND, IS_IN_ROW, SUM};
-use super::{Axis, Bind, Compute, For, Known, Origin, Spread, Stmt};
+use super::build::{Builder, constant, copy, known, plain, term, with_letter};
+use super::state_rules::{HAS_WARP_BEFORE, IS_BEHIND, IS_FIRST_THREAD, IS_IN_ROW, IS_LAST_LANE, LONG_PRODUCT, SUM};
+use super::{Axis, Bind, Compute, For, Known, Origin, Split, Spread, Stmt, Term};
 use crate::codegen::kernel::Source;
-use crate::codegen::kernel_plan::RowsBy;
+use crate::codegen::kernel_plan::{Grid, RowsBy, WARP};
 use crate::codegen::loop_structure::Aim;
 use crate::codegen::monoid::{Monoid, Slot};
+use crate::ops::recipes::ReduceOp;
 
 impl Builder<'_> {
     /// The states of the scans of a phase, which begin with a row. A later phase computes a scan
@@ -59,7 +70,7 @@ impl Builder<'_> {
     }
 
     fn name_of_scan(&self, letter: char, i: usize, phase: usize) -> String {
-        let name = beside(letter, &self.kernel.steps[i].name);
+        let name = with_letter(letter, &self.kernel.steps[i].name);
         if phase == 0 { name } else { format!("{name}_phase{phase}") }
     }
 
@@ -93,12 +104,8 @@ impl Builder<'_> {
             self.element(phase, &[Aim::Total(i)], &mut taken);
             self.run_on(i, own, &mut taken);
             chunk.push(self.in_row(taken));
-            let ty = self.nest.variables[own].ty;
-            let name = format!("all_{}", self.name_of_scan('p', i, phase));
-            let all = self.declared_as(name, ty, Spread::Threads(threads), false);
-            body.push(Stmt::Begin(vec![(all, None)]));
             let carried = self.names[&self.name_of_scan('r', i, phase)];
-            scan_of_block((own, all, carried), &self.kernel.steps[i].line, &mut chunk);
+            self.scan_of_block(i, (own, carried), threads, &mut chunk);
         }
         let mut last = self.located();
         self.element(phase, aims, &mut last);
@@ -110,19 +117,126 @@ impl Builder<'_> {
     fn in_row(&self, body: Vec<Stmt>) -> Stmt {
         Stmt::If { when: term(IS_IN_ROW, [('j', known(Known::Element)), ('c', known(Known::End))]), body }
     }
-}
 
-/// Makes the state of a thread that of all elements up to its own: of this chunk, in shared memory,
-/// and of those before.
-fn scan_of_block((own, all, carried): (usize, usize, usize), line: &str, body: &mut Vec<Stmt>) {
-    let set = |variable: usize, term| Stmt::Set { variable, term, note: line.to_owned() };
-    let leave = || set(all, copy(plain(Origin::Variable(own))));
-    let sum = |a: Origin, x: Origin| term(SUM, [('a', plain(a)), ('x', plain(x))]);
-    let when = term(IS_BEHIND, [('t', known(Known::Thread)), ('h', known(Known::Distance))]);
-    let step = vec![set(own, sum(Origin::Before(all), Origin::Variable(own)))];
-    let distance = vec![Stmt::If { when, body: step }, Stmt::Barrier, leave(), Stmt::Barrier];
-    body.extend([leave(), Stmt::Barrier, For::over(Axis::Distances, Bind::Serial, distance)]);
-    body.push(set(own, sum(Origin::Variable(carried), Origin::Variable(own))));
-    body.push(set(carried, sum(Origin::Variable(carried), Origin::OfLast(all))));
-    body.push(Stmt::Barrier);
+    /// What takes two states of a scan together, the earlier one first.
+    fn both(&self, i: usize, earlier: Origin, later: Origin) -> Term {
+        let is_product = self.kernel.steps[i].scan.as_ref().is_some_and(|scan| scan.op == ReduceOp::Product);
+        term(if is_product { LONG_PRODUCT } else { SUM }, [('a', plain(earlier)), ('x', plain(later))])
+    }
+
+    /// Sets a variable of a scan.
+    fn set_of_scan(&self, i: usize, variable: usize, term: Term) -> Stmt {
+        Stmt::Set { variable, term, note: self.kernel.steps[i].line.clone() }
+    }
+
+    /// Makes another variable of the type of a variable.
+    fn made_beside(&mut self, word: &str, own: usize, from: Origin, body: &mut Vec<Stmt>) -> usize {
+        let (name, ty) = (format!("{word}_{}", self.nest.variables[own].name), self.nest.variables[own].ty);
+        let made = self.declared_as(name, ty, Spread::One, false);
+        body.push(Stmt::Begin(vec![(made, Some(copy(plain(from))))]));
+        made
+    }
+
+    /// Makes the state of a lane that of all lanes up to its own.
+    fn scan_of_lanes(&mut self, i: usize, own: usize, lanes: usize, body: &mut Vec<Stmt>) {
+        let mut distance = Vec::new();
+        let before = self.made_beside("before", own, Origin::Before(own), &mut distance);
+        let when = term(IS_BEHIND, [('t', known(Known::Lane)), ('h', known(Known::Distance))]);
+        let taken = self.both(i, Origin::Variable(before), Origin::Variable(own));
+        distance.push(Stmt::If { when, body: vec![self.set_of_scan(i, own, taken)] });
+        body.push(For::over(Axis::Distances(lanes), Bind::Unroll, distance));
+    }
+
+    /// Makes the state of a thread that of all elements up to its own: of this chunk, and of those
+    /// before.
+    fn scan_of_block(&mut self, i: usize, (own, carried): (usize, usize), threads: usize, body: &mut Vec<Stmt>) {
+        let warps = threads / WARP;
+        self.scan_of_lanes(i, own, WARP, body);
+        let mut whole = Origin::OfLane(own, WARP - 1);
+        if warps > 1 {
+            let (name, ty) = (format!("all_{}", self.nest.variables[own].name), self.nest.variables[own].ty);
+            let all = self.declared_as(name, ty, Spread::Warps(warps), false);
+            let leave = self.set_of_scan(i, all, copy(plain(Origin::Variable(own))));
+            body.push(Stmt::Begin(vec![(all, None)]));
+            body.push(Stmt::If { when: term(IS_LAST_LANE, [('l', known(Known::Lane))]), body: vec![leave] });
+            body.push(Stmt::Barrier);
+            let warp = self.made_beside("warp", own, Origin::OfWarp(all), body);
+            self.scan_of_lanes(i, warp, warps, body);
+            let before = self.made_beside("warps_before", own, Origin::OfWarpBefore(warp), body);
+            let taken = self.both(i, Origin::Variable(before), Origin::Variable(own));
+            let when = term(HAS_WARP_BEFORE, [('w', known(Known::Warp))]);
+            body.push(Stmt::If { when, body: vec![self.set_of_scan(i, own, taken)] });
+            whole = Origin::OfLane(warp, warps - 1);
+        }
+        let last = self.made_beside("last", own, whole, body);
+        let taken = self.both(i, Origin::Variable(carried), Origin::Variable(own));
+        body.push(self.set_of_scan(i, own, taken));
+        let taken = self.both(i, Origin::Variable(carried), Origin::Variable(last));
+        body.push(self.set_of_scan(i, carried, taken));
+        body.extend((warps > 1).then_some(Stmt::Barrier));
+    }
+
+    /// Makes the state of each thread what those of all threads of a block add up to.
+    fn whole_of_block(&mut self, i: usize, own: usize, threads: usize, body: &mut Vec<Stmt>) {
+        let (warps, slots) = (threads / WARP, [(own, self.kernel.steps[i].line.clone())]);
+        self.whole_of_lanes(i, own, WARP, body);
+        if warps > 1 {
+            self.exchange(&slots, warps, body);
+            self.whole_of_lanes(i, own, warps, body);
+        }
+        body.push(self.set_of_scan(i, own, copy(plain(Origin::OfFirst(own)))));
+        body.extend((warps > 1).then_some(Stmt::Barrier));
+    }
+
+    fn whole_of_lanes(&mut self, i: usize, own: usize, lanes: usize, body: &mut Vec<Stmt>) {
+        let mut half = Vec::new();
+        let other = self.made_beside("other", own, Origin::Partner(own), &mut half);
+        let taken = self.both(i, Origin::Variable(own), Origin::Variable(other));
+        half.push(self.set_of_scan(i, own, taken));
+        body.push(For::over(Axis::Halves(lanes), Bind::Unroll, half));
+    }
+
+    /// The loop over parts of rows of one of two launches.
+    pub(super) fn scans_of_parts(&mut self, launch: usize, grid: Grid) {
+        (self.nest.threads, self.nest.split) = (Some(grid.threads), Some(Split::Parts));
+        let aims = self.loops.aims(0);
+        let mut body = self.begin_row();
+        self.row_of_phase(0, grid, false, &mut body);
+        let scans = match launch {
+            0 => self.wholes_of_part(&aims, grid, &mut body),
+            _ => {
+                let scans = self.begin_scans(0, &aims, &mut body);
+                scans.iter().enumerate().for_each(|(slot, &i)| self.go_on(slot, i, grid, &mut body));
+                self.scan_by_block((0, &aims), &scans, grid.threads, &mut body);
+                scans
+            }
+        };
+        self.nest.slots = scans.len();
+        self.nest.body.push(For::over(Axis::Rows, Bind::Block, body));
+    }
+
+    /// Leaves what a part adds up to, in a slot for each scan.
+    fn wholes_of_part(&mut self, aims: &[Aim], grid: Grid, body: &mut Vec<Stmt>) -> Vec<usize> {
+        let steps = self.loops.steps(0, aims);
+        let scans: Vec<usize> = steps.into_iter().filter(|&i| self.kernel.steps[i].scan.is_some()).collect();
+        let own: Vec<usize> = scans.iter().filter_map(|&i| self.begin_scan('p', i, 0, body)).collect();
+        let mut inner = self.located();
+        self.element(0, &scans.iter().map(|&i| Aim::Total(i)).collect::<Vec<_>>(), &mut inner);
+        scans.iter().zip(&own).for_each(|(&i, &own)| self.run_on(i, own, &mut inner));
+        body.push(For::over(Axis::Elements, Bind::Thread, inner));
+        scans.iter().zip(&own).for_each(|(&i, &own)| self.whole_of_block(i, own, grid.threads, body));
+        let left = own.iter().enumerate().map(|(slot, &variable)| Stmt::Leave { variable, slot }).collect();
+        body.push(Stmt::If { when: term(IS_FIRST_THREAD, [('t', known(Known::Thread))]), body: left });
+        scans
+    }
+
+    /// Makes the carried state of a scan what the parts before this one add up to.
+    fn go_on(&mut self, slot: usize, i: usize, grid: Grid, body: &mut Vec<Stmt>) {
+        let carried = self.names[&self.name_of_scan('r', i, 0)];
+        let found = Origin::Found(slot, self.nest.variables[carried].ty);
+        let taken = self.both(i, Origin::Variable(carried), found);
+        let inner = vec![self.set_of_scan(i, carried, taken)];
+        body.push(For::over(Axis::SharesBefore, Bind::Thread, inner));
+        self.whole_of_block(i, carried, grid.threads, body);
+    }
 }

@@ -25,7 +25,7 @@
 //! Rows by threads have a warp for what they leave: there may be 256 parts of each of 1,024 rows,
 //! and threads that each add up as many leave most of a device idle.
 
-use super::build::{Builder, beside, copy, known, plain, term};
+use super::build::{Builder, copy, known, plain, term, with_letter};
 use super::state_rules::IS_FIRST_THREAD;
 use super::{Axis, Bind, Compute, For, Known, Origin, Split, Spread, Stmt};
 use crate::codegen::kernel_plan::{Grid, RowsBy, WARP};
@@ -155,7 +155,7 @@ impl Builder<'_> {
         let operand = |builder: &Builder<'_>, letter: char| match letter {
             'x' => None,
             letter if letter.is_uppercase() => found(letter),
-            letter => builder.names.get(&beside(letter, &name)).map(|_| builder.of(letter, &name)),
+            letter => builder.names.get(&with_letter(letter, &name)).map(|_| builder.of(letter, &name)),
         };
         let begin = body.len();
         self.combine((&monoid, k), &operand, body);

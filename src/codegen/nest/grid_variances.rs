@@ -21,7 +21,7 @@
 //! their number, of which floats have no digits. An infinite or NaN element is not subtracted: it
 //! makes the squares infinite or NaN, and leaves the mean what it is.
 
-use super::build::{Builder, beside, known, plain, term};
+use super::build::{Builder, known, plain, term, with_letter};
 use super::state_rules::{
     COPY, DIFFERENCE_IN_DOUBLES, DISTANCE, DOUBLE, FIRST_OF_THREAD, HAS_ELEMENTS, IS_FIRST_OF_GROUP, MEAN_BY_SHARE,
     SHARE, SQUARES_BY_SHARE, SQUARES_IN_DOUBLES, SQUARES_MOVED, SUM, SUM_MOVED, SUM_OF_THREAD,
@@ -91,7 +91,7 @@ impl Builder<'_> {
                 body.push(Stmt::If { when: term(IS_FIRST_OF_GROUP, [('g', known(Known::InGroup))]), body: begun });
             }
         }
-        let name = beside('d', &self.kernel.reductions[k].name);
+        let name = with_letter('d', &self.kernel.reductions[k].name);
         let moved = self.declared_as(name, NumberType::Double, Spread::One, true);
         body.push(Stmt::Begin(vec![(moved, Some(term(DIFFERENCE_IN_DOUBLES, [('x', element), first])))]));
         let moved = plain(Origin::Variable(moved));
@@ -103,10 +103,10 @@ impl Builder<'_> {
     pub(super) fn move_to_first(&mut self, k: usize, body: &mut Vec<Stmt>) {
         let name = self.kernel.reductions[k].name.clone();
         let [first, sum, squares, count] = self.sums_of(k);
-        let other = self.declared_as(beside('b', &name), NumberType::Float, Spread::One, true);
+        let other = self.declared_as(with_letter('b', &name), NumberType::Float, Spread::One, true);
         let of_first = plain(Origin::OfFirst(self.variable('h', &name)));
         let other_first = ('b', plain(Origin::Variable(other)));
-        let distance = self.declared_as(beside('g', &name), NumberType::Double, Spread::One, true);
+        let distance = self.declared_as(with_letter('g', &name), NumberType::Double, Spread::One, true);
         let by = ('g', plain(Origin::Variable(distance)));
         body.push(Stmt::Scope(vec![
             Stmt::Begin(vec![(other, Some(term(COPY, [('x', of_first)])))]),
@@ -129,7 +129,7 @@ impl Builder<'_> {
         let shifted: Vec<usize> = reduced.iter().copied().filter(|&k| self.is_shifted(k)).collect();
         for k in shifted {
             let [first, sum, squares, count] = self.sums_of(k);
-            let name = beside('w', &self.kernel.reductions[k].name);
+            let name = with_letter('w', &self.kernel.reductions[k].name);
             let share = self.declared_as(name, NumberType::Double, Spread::One, true);
             let by = ('w', plain(Origin::Variable(share)));
             let mut states = vec![

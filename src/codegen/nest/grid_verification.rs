@@ -7,11 +7,13 @@
 //! - Between a thread's write of shared memory and another thread's read of it is a barrier, and
 //!   between that read and the next write another one. Bodies of loops are checked twice, so that
 //!   this holds from one iteration to the next as well.
+//! - The same holds between what is copied into squares, or out of them, and what is computed of
+//!   them: a thread has its point of a square in turns, along one dimension and along the other.
 //! - An element of a result is written by one thread: in a loop over its elements that threads
 //!   share out, or under a condition that one thread fulfils.
 
 use super::thread_conditions::{Selected, selected};
-use super::{Axis, Bind, Compute, For, Nest, Operand, Origin, Place, Split, Spread, Stmt, Term, Whole};
+use super::{Axis, Bind, Compute, For, Nest, Operand, Origin, Place, Split, Spread, Stmt, Term, Way, Whole};
 use crate::codegen::kernel_plan::WARP;
 use std::collections::BTreeSet;
 
@@ -47,6 +49,12 @@ struct Known {
     /// barrier.
     unsettled: BTreeSet<usize>,
     awaited: BTreeSet<usize>,
+    /// Squares that are there, and those that have been filled.
+    squares: BTreeSet<usize>,
+    filled_squares: BTreeSet<usize>,
+    /// The same as of shared variables.
+    unsettled_squares: BTreeSet<usize>,
+    awaited_squares: BTreeSet<usize>,
 }
 
 struct Verifier<'n> {
@@ -103,6 +111,9 @@ impl Verifier<'_> {
                 self.uses_variable(*variable)?;
                 self.leaves(*slot)
             }
+            Stmt::MakeSquare(at) => self.makes_square(*at),
+            Stmt::FillSquare { access, .. } => self.fills_square(*access),
+            Stmt::EmptySquare { access, .. } => self.empties_square(*access),
             Stmt::Reserve(at) => self.reserves(*at),
             Stmt::Fetch(at) => self.fetches(*at),
             Stmt::Deliver(at) => self.delivers(*at),
@@ -134,8 +145,16 @@ impl Verifier<'_> {
             (Axis::Rows, Bind::Warp) => outside && self.has_whole_warps(),
             (Axis::Elements, Bind::Thread) => self.is_in(Axis::Rows, Bind::Block),
             (Axis::Elements, Bind::Serial) => self.is_in(Axis::Rows, Bind::Grid),
-            (Axis::Chunks | Axis::Distances, Bind::Serial) => self.is_in(Axis::Rows, Bind::Block),
+            (Axis::Chunks, Bind::Serial) => self.is_in(Axis::Rows, Bind::Block),
+            (Axis::Distances(lanes), Bind::Unroll) => lanes.is_power_of_two() && lanes <= WARP && self.has_all_lanes(),
+            (Axis::Squares(side), Bind::Block) => outside && side > 0 && side == self.nest.side,
+            (Axis::Strips(strips, _), Bind::Unroll) => self.has_whole_square(strips),
             (Axis::Halves(lanes), Bind::Unroll) => lanes.is_power_of_two() && lanes <= WARP && self.has_all_lanes(),
+            // Nothing is left in the launch that reads what an earlier one has left.
+            (Axis::SharesBefore, Bind::Thread) => {
+                let leaves = self.nest.has(&|stmt| matches!(stmt, Stmt::Leave { .. }));
+                self.has_team() && self.nest.split == Some(Split::Parts) && !leaves
+            }
             (Axis::Shares, Bind::Thread) => self.has_team() && self.nest.split == Some(Split::Merge),
             (Axis::Shares, Bind::Serial) => self.is_in(Axis::Rows, Bind::Grid) && self.nest.split == Some(Split::Merge),
             (Axis::Batches(_), Bind::Unroll) => self.has_team(),
@@ -237,16 +256,20 @@ impl Verifier<'_> {
         }
         self.known.unsettled.clear();
         self.known.awaited.clear();
+        self.known.unsettled_squares.clear();
+        self.known.awaited_squares.clear();
         Ok(())
     }
 
     fn locate(&mut self, accesses: &[usize], at: Axis) -> Result<(), String> {
         let is_chunk = at == Axis::Elements && (self.has_chunk() || self.has_round());
         let is_group = at == Axis::Rows && self.has_group() && self.has_round();
-        let is_there = is_chunk || is_group || self.loops.iter().any(|around| around.0 == at);
-        let known = if at == Axis::Elements { &mut self.known.at_element } else { &mut self.known.at_row };
+        let is_point = at == Axis::Points && self.strips().is_some();
+        let is_there = is_chunk || is_group || is_point || self.loops.iter().any(|around| around.0 == at);
+        let is_inner = matches!(at, Axis::Elements | Axis::Points);
+        let known = if is_inner { &mut self.known.at_element } else { &mut self.known.at_row };
         known.extend(accesses);
-        let is_placed = at != Axis::Elements || accesses.iter().all(|access| self.known.at_row.contains(access));
+        let is_placed = !is_inner || accesses.iter().all(|access| self.known.at_row.contains(access));
         if is_there && is_placed { Ok(()) } else { self.refuse("an access is located outside of its loop") }
     }
 
@@ -297,6 +320,81 @@ impl Verifier<'_> {
             () if slot >= self.nest.slots => self.refuse(&format!("there is no slot {slot}")),
             () if !by_one => self.refuse("all threads of a row leave the state of a part"),
             () => Ok(()),
+        }
+    }
+
+    /// Whether strips are all of a square, each thread with one point of each.
+    fn has_whole_square(&self, strips: usize) -> bool {
+        let is_inside = matches!(self.loops.last(), Some((Axis::Squares(_), Bind::Block)));
+        let (side, threads) = (self.nest.side, self.nest.threads.unwrap_or(0));
+        is_inside && side == WARP && self.has_whole_warps() && strips * threads == side * side
+    }
+
+    /// How threads share out a square in the loop over its strips.
+    fn strips(&self) -> Option<Way> {
+        let way = |around: &(Axis, Bind)| if let Axis::Strips(_, way) = around.0 { Some(way) } else { None };
+        self.loops.iter().find_map(way)
+    }
+
+    /// Whether a thread has a point of its own of a square.
+    fn has_point(&self, way: Way) -> bool {
+        self.strips() == Some(way) && self.conditions.contains(&Selected::InSpace)
+    }
+
+    fn makes_square(&mut self, at: usize) -> Result<(), String> {
+        self.known.squares.insert(at);
+        match self.nest.accesses[at].is_crossed && self.loops.is_empty() {
+            true => Ok(()),
+            false => self.refuse(&format!("{} has no square", self.nest.accesses[at].name)),
+        }
+    }
+
+    /// An element of an operand that is copied into its square.
+    fn fills_square(&mut self, at: usize) -> Result<(), String> {
+        let access = &self.nest.accesses[at];
+        match access.is_written || !self.has_point(Way::Down) || !self.is_located(at) {
+            true => self.refuse(&format!("{} is copied where it is not", access.name)),
+            false => self.puts_into_square(at),
+        }
+    }
+
+    /// An element of a result that is copied out of its square.
+    fn empties_square(&mut self, at: usize) -> Result<(), String> {
+        let access = &self.nest.accesses[at];
+        match !access.is_written || !self.has_point(Way::Down) || !self.is_located(at) {
+            true => self.refuse(&format!("{} is copied where it is not", access.name)),
+            false => self.takes_from_square(at),
+        }
+    }
+
+    fn puts_into_square(&mut self, at: usize) -> Result<(), String> {
+        let name = &self.nest.accesses[at].name;
+        match () {
+            () if !self.known.squares.contains(&at) => self.refuse(&format!("the square of {name} is not made")),
+            () if self.known.awaited_squares.contains(&at) => {
+                self.refuse(&format!("no barrier is between a read of the square of {name} and this write"))
+            }
+            () => {
+                self.known.filled_squares.insert(at);
+                self.known.unsettled_squares.insert(at);
+                Ok(())
+            }
+        }
+    }
+
+    fn takes_from_square(&mut self, at: usize) -> Result<(), String> {
+        let name = &self.nest.accesses[at].name;
+        match () {
+            () if !self.known.filled_squares.contains(&at) => {
+                self.refuse(&format!("the square of {name} is read before it is filled"))
+            }
+            () if self.known.unsettled_squares.contains(&at) => {
+                self.refuse(&format!("no barrier is between a write of the square of {name} and its read"))
+            }
+            () => {
+                self.known.awaited_squares.insert(at);
+                Ok(())
+            }
         }
     }
 
@@ -357,7 +455,7 @@ impl Verifier<'_> {
         known.contains(&at)
     }
 
-    fn loads(&self, place: Place) -> Result<(), String> {
+    fn loads(&mut self, place: Place) -> Result<(), String> {
         match place {
             Place::Access(at) if self.nest.accesses[at].is_written => {
                 self.refuse(&format!("{} is read, a result", self.nest.place(place)))
@@ -365,6 +463,10 @@ impl Verifier<'_> {
             Place::Access(at) if self.nest.accesses[at].is_wide => match self.has_lane() && self.has_read(at) {
                 true => Ok(()),
                 false => self.refuse(&format!("{} is read before it is fetched", self.nest.place(place))),
+            },
+            Place::Access(at) if self.nest.accesses[at].is_crossed => match self.has_point(Way::Across) {
+                true => self.takes_from_square(at),
+                false => self.refuse(&format!("{} is read outside of its square", self.nest.place(place))),
             },
             Place::Access(at) if self.is_located(at) => Ok(()),
             Place::Buffer(buffer) if self.known.filled.contains(&buffer) && self.has_round() && self.has_lane() => {
@@ -378,7 +480,14 @@ impl Verifier<'_> {
         if self.nest.accesses[at].is_wide && self.has_lane() {
             self.known.ready.insert(at);
         }
-        let (access, by_threads) = (&self.nest.accesses[at], self.is_alone());
+        if self.nest.accesses[at].is_crossed && self.nest.accesses[at].is_written {
+            return match self.has_point(Way::Across) {
+                true => self.puts_into_square(at),
+                false => self.refuse(&format!("{} is written outside of its square", self.nest.accesses[at].name)),
+            };
+        }
+        let has_point = self.has_point(Way::Across);
+        let (access, by_threads) = (&self.nest.accesses[at], self.is_alone() || has_point);
         let by_one = match access.is_of_row {
             true => by_threads || self.is_first(),
             false => by_threads || self.has_element(),
@@ -413,14 +522,12 @@ impl Verifier<'_> {
 
     fn sets(&mut self, variable: usize) -> Result<(), String> {
         let one = &self.nest.variables[variable];
-        let is_shared = matches!(one.spread, Spread::Threads(_) | Spread::Warps(_));
-        let of_warp = matches!(one.spread, Spread::Warps(_));
+        let is_shared = matches!(one.spread, Spread::Warps(_));
+        let by_one = [Selected::FirstLane, Selected::LastLane].iter().any(|lane| self.conditions.contains(lane));
         match () {
             () if !self.known.begun.contains(&variable) => self.refuse(&format!("{} is set, not made", one.name)),
             () if one.is_fixed => self.refuse(&format!("{} keeps its initial value", one.name)),
-            () if of_warp && !self.conditions.contains(&Selected::FirstLane) => {
-                self.refuse(&format!("all lanes of a warp set {}", one.name))
-            }
+            () if is_shared && !by_one => self.refuse(&format!("all lanes of a warp set {}", one.name)),
             () if is_shared && self.known.awaited.contains(&variable) => {
                 self.refuse(&format!("no barrier is between a read of {} by other threads and this write", one.name))
             }
@@ -456,17 +563,17 @@ impl Verifier<'_> {
                 true => self.exchanges(variable),
                 false => self.refuse("the state of another half is read outside of a half"),
             },
-            Origin::OfFirst(variable) => self.exchanges(variable),
-            Origin::OfWarp(variable) | Origin::OfLast(variable) => self.uses_other(variable),
-            Origin::Before(variable) => {
-                match self.conditions.contains(&Selected::HasBefore) && self.is_in(Axis::Distances, Bind::Serial) {
-                    true => self.uses_other(variable),
-                    false => self.refuse("the state of a thread before is read where there may be none"),
-                }
-            }
+            Origin::OfFirst(variable) | Origin::OfWarpBefore(variable) => self.exchanges(variable),
+            Origin::OfLane(variable, lane) if lane < WARP => self.exchanges(variable),
+            Origin::OfLane(..) => self.refuse("a warp has no such lane"),
+            Origin::OfWarp(variable) => self.uses_other(variable),
+            Origin::Before(variable) => match self.loops.iter().any(|around| matches!(around.0, Axis::Distances(_))) {
+                true => self.exchanges(variable),
+                false => self.refuse("the state of a lane before is read outside of a distance"),
+            },
             Origin::Found(slot, _) => {
-                let is_merged = self.loops.iter().any(|around| around.0 == Axis::Shares);
-                match is_merged && slot < self.nest.slots {
+                let is_over = |axis: Axis| self.loops.iter().any(|around| around.0 == axis);
+                match (is_over(Axis::Shares) || is_over(Axis::SharesBefore)) && slot < self.nest.slots {
                     true => Ok(()),
                     false => self.refuse("the state of a part is read outside of the loop over parts"),
                 }

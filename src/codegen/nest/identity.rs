@@ -34,13 +34,14 @@ impl Identity {
 impl Hash for Nest {
     fn hash<H: Hasher>(&self, state: &mut H) {
         // All but `group`, `assumed` and the names.
-        let Nest { direction, floats, integers, slots, threads, lanes, split, blocks, is_flat, .. } = self;
-        (direction, floats, integers, slots, threads, lanes, split, blocks, is_flat).hash(state);
+        let Nest { direction, floats, integers, slots, threads, lanes, side, split, blocks, is_flat, .. } = self;
+        (direction, floats, integers, slots, threads, lanes, side, split, blocks, is_flat).hash(state);
         self.accesses.len().hash(state);
         for access in &self.accesses {
-            let Access { name: _, dtype, is_written, inner, is_of_row, is_added_to, watch, is_wide, ahead, streamed } =
-                access;
-            (dtype, is_written, inner, is_of_row, is_added_to, watch, is_wide, ahead, streamed).hash(state);
+            let Access { name: _, dtype, is_written, inner, is_of_row, is_added_to, .. } = access;
+            let Access { watch, is_wide, is_crossed, ahead, streamed, .. } = access;
+            (dtype, is_written, inner, is_of_row, is_added_to).hash(state);
+            (watch, is_wide, is_crossed, ahead, streamed).hash(state);
         }
         self.values.len().hash(state);
         self.values.iter().for_each(|value| value.dtype.hash(state));
@@ -72,7 +73,10 @@ impl Hash for Stmt {
             | Stmt::Inclusive(number)
             | Stmt::Reserve(number)
             | Stmt::Fetch(number)
-            | Stmt::Deliver(number) => number.hash(state),
+            | Stmt::Deliver(number)
+            | Stmt::MakeSquare(number)
+            | Stmt::FillSquare { access: number, note: _ }
+            | Stmt::EmptySquare { access: number, note: _ } => number.hash(state),
             Stmt::Phase { number, .. } | Stmt::Once { number, .. } => number.hash(state),
             Stmt::Leave { variable, slot } => (variable, slot).hash(state),
             Stmt::Locate { accesses, at } => (accesses, at).hash(state),
@@ -116,8 +120,9 @@ impl Hash for Operand {
             | Origin::Partner(number)
             | Origin::OfFirst(number)
             | Origin::OfWarp(number)
-            | Origin::OfLast(number)
-            | Origin::Before(number) => number.hash(state),
+            | Origin::Before(number)
+            | Origin::OfWarpBefore(number) => number.hash(state),
+            Origin::OfLane(number, lane) => (number, lane).hash(state),
         }
     }
 }

@@ -202,7 +202,7 @@ impl Memory for Floats {
 }
 
 #[test]
-fn plans_do_not_change_what_is_computed() {
+fn plans_do_not_change_results() {
     let Planned { kernel, traversal, plan, .. } = planned(CHAIN);
     let (rows, width) = (3, 700);
     let n = rows * width;

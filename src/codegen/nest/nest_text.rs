@@ -2,7 +2,7 @@
 
 use super::{
     Axis, Bind, Buffer, Compute, Distance, For, Known, Nest, Operand, Origin, Place, Scope, Split, Spread, Stmt, Term,
-    Watch, Whole,
+    Watch, Way, Whole,
 };
 use crate::codegen::expression::{Callee, Expr, Expression};
 use crate::codegen::kernel::Inner;
@@ -81,7 +81,7 @@ fn over(axis: Axis) -> String {
         Axis::SharesBefore => "for each part before this one".to_owned(),
         Axis::Elements => "for each element of the row".to_owned(),
         Axis::Chunks => "for each chunk of the row, an element a thread".to_owned(),
-        Axis::Distances => "for each distance between threads".to_owned(),
+        Axis::Distances(lanes) => format!("for each distance between {lanes} lanes"),
         Axis::Halves(lanes) => format!("for each half of {lanes} lanes"),
         Axis::Rounds { count, of: Whole::Row } => format!("for each of {count} rounds"),
         Axis::Rounds { count, of: Whole::Batch } => format!("for each of {count} rounds of the batch"),
@@ -91,6 +91,9 @@ fn over(axis: Axis) -> String {
         Axis::Spans(rounds) => format!("for each span of {rounds} rounds of the row"),
         Axis::Batches(batches) => format!("for each of {batches} batches of rounds"),
         Axis::Lanes(lanes) => format!("for each of {lanes} elements"),
+        Axis::Squares(side) => format!("for each square of {side} x {side} points"),
+        Axis::Strips(count, Way::Across) => format!("for each of {count} strips of the square, lanes across"),
+        Axis::Strips(count, Way::Down) => format!("for each of {count} strips of the square, lanes down"),
     }
 }
 
@@ -216,7 +219,6 @@ impl Nest {
                     let count = match self.variables[*variable].spread {
                         Spread::One => String::new(),
                         Spread::Columns(n) | Spread::Side(n) => format!("{n} of "),
-                        Spread::Threads(n) => format!("shared by {n} threads, "),
                         Spread::Warps(n) => format!("shared by {n} warps, "),
                     };
                     let (name, value) = (&self.variables[*variable].name, term.as_ref().map(|term| self.term(term)));
@@ -240,7 +242,12 @@ impl Nest {
             Stmt::Leave { variable, slot } => (format!("leave {} in slot {slot}", self.variables[*variable].name), ""),
             Stmt::Locate { accesses, at } => {
                 let names: Vec<&str> = accesses.iter().map(|&access| self.accesses[access].name.as_str()).collect();
-                let what = if *at == Axis::Elements { "element" } else { "row" };
+                let what = match at {
+                    Axis::Elements => "element",
+                    Axis::Squares(_) => "square",
+                    Axis::Points => "point",
+                    _ => "row",
+                };
                 (format!("locate the {what} in {}", names.join(", ")), "")
             }
             Stmt::Reserve(access) => {
@@ -250,6 +257,18 @@ impl Nest {
             Stmt::Fetch(access) => (format!("fetch {} elements of {}", self.lanes, self.accesses[*access].name), ""),
             Stmt::Deliver(access) => {
                 (format!("deliver {} elements of {}", self.lanes, self.accesses[*access].name), "")
+            }
+            Stmt::MakeSquare(access) => {
+                let one = &self.accesses[*access];
+                (format!("square of {}: shared by threads, {}", one.name, one.dtype.name()), "")
+            }
+            Stmt::FillSquare { access, note } => {
+                let place = at(Place::Access(*access));
+                (format!("square of {} = {place}", self.accesses[*access].name), note.as_str())
+            }
+            Stmt::EmptySquare { access, note } => {
+                let place = at(Place::Access(*access));
+                (format!("{place} = square of {}", self.accesses[*access].name), note.as_str())
             }
             Stmt::Barrier => ("barrier".to_owned(), ""),
             Stmt::Scope(_) => return Vec::new(),
@@ -276,7 +295,6 @@ impl Nest {
             Spread::One => name.clone(),
             Spread::Columns(_) => format!("{name}[i]"),
             Spread::Side(_) => format!("{name}[r]"),
-            Spread::Threads(_) => format!("{name}[thread]"),
             Spread::Warps(_) => format!("{name}[warp]"),
         }
     }
@@ -311,8 +329,9 @@ impl Nest {
             Origin::Partner(variable) => format!("{} of lane + half", self.variables[variable].name),
             Origin::OfFirst(variable) => format!("{} of lane 0", self.variables[variable].name),
             Origin::OfWarp(variable) => format!("{}[lane]", self.variables[variable].name),
-            Origin::OfLast(variable) => format!("{}[last]", self.variables[variable].name),
-            Origin::Before(variable) => format!("{}[thread - distance]", self.variables[variable].name),
+            Origin::Before(variable) => format!("{} of lane - distance", self.variables[variable].name),
+            Origin::OfLane(variable, lane) => format!("{} of lane {lane}", self.variables[variable].name),
+            Origin::OfWarpBefore(variable) => format!("{} of lane warp - 1", self.variables[variable].name),
         };
         match operand.from == operand.to {
             true => name,
@@ -335,11 +354,16 @@ impl Known {
             Known::Point | Known::InGroup => "i",
             Known::Thread => "thread",
             Known::Lane => "lane",
+            Known::Warp => "warp",
             Known::Element => "element",
             Known::End => "end",
             Known::Row => "row",
             Known::Rows => "rows",
             Known::Distance => "distance",
+            Known::Down => "down",
+            Known::DownEnd => "end down",
+            Known::Across => "across",
+            Known::AcrossEnd => "end across",
         }
     }
 }

@@ -27,7 +27,7 @@
 //! with eight; reading alone takes 163. Of 100352 rows, 103 MB, eight together take 10.4 ms or
 //! more, and one by one 7.2 to 8.2.
 
-use super::build::{Builder, beside, constant, copy, known, plain, term};
+use super::build::{Builder, constant, copy, known, plain, term, with_letter};
 use super::element_nests::letter_of_scan;
 use super::state_rules::{
     CHOSEN, CHOSEN_LINE, FIRST_EQUAL, FIRST_OR_NAN, INDEX, LARGER, LARGER_BLOCK, LARGER_OR_NAN, SMALLER, SMALLER_BLOCK,
@@ -251,7 +251,7 @@ impl Builder<'_> {
         let all = phase.own.iter().chain(&phase.along);
         let named = |&k: &usize| {
             let name = &self.kernel.reductions[k].name;
-            self.loops.monoid(k).slots.into_iter().map(move |slot| (beside(slot.role.letter(), name), slot))
+            self.loops.monoid(k).slots.into_iter().map(move |slot| (with_letter(slot.role.letter(), name), slot))
         };
         let all: Vec<State> = all.flat_map(named).map(|(name, slot)| (slot, name)).collect();
         if let Direction::Strided = self.loops.traversal.direction {
@@ -293,7 +293,7 @@ impl Builder<'_> {
         for i in self.loops.steps(phase, aims) {
             let step = &self.kernel.steps[i];
             let Some(scan) = &step.scan else { continue };
-            let name = beside(letter_of_scan(aims), &step.name);
+            let name = with_letter(letter_of_scan(aims), &step.name);
             for slot in Monoid::of_scan(scan.op, step).slots {
                 self.begin_all(vec![(slot.ty, name.clone(), constant(slot.initial))], body);
             }
@@ -367,14 +367,14 @@ impl Builder<'_> {
                 () => Vec::new(),
             };
             let nothing = constant(reduction.nothing());
-            letters.into_iter().map(move |(ty, letter)| (ty, beside(letter, &reduction.name), nothing.clone()))
+            letters.into_iter().map(move |(ty, letter)| (ty, with_letter(letter, &reduction.name), nothing.clone()))
         };
         let all: Vec<_> = reduces.iter().flat_map(parts).collect();
         self.begin_all(all, body);
         for &k in reduces {
             let reduction = &self.kernel.reductions[k];
             if self.loops.is_arg_reduction(k) && reduction.is_real() && !self.loops.is_outer() {
-                self.begin_all(vec![(NumberType::Int, beside('o', &reduction.name), super::build::zero())], body);
+                self.begin_all(vec![(NumberType::Int, with_letter('o', &reduction.name), super::build::zero())], body);
             }
         }
     }
@@ -466,7 +466,7 @@ impl Builder<'_> {
                 Stmt::Set { variable, term, note: String::new() }
             }
             _ => {
-                let name = beside(letter, &self.kernel.reductions[k].name);
+                let name = with_letter(letter, &self.kernel.reductions[k].name);
                 let variable = self.declared_as(name, ty, Spread::One, true);
                 Stmt::Begin(vec![(variable, Some(term))])
             }
@@ -525,7 +525,7 @@ impl Builder<'_> {
             'v' => number(reduction.correction),
             'z' => number(f64::NAN),
             other if is_strided => {
-                let name = format!("all_{}", beside(other, name));
+                let name = format!("all_{}", with_letter(other, name));
                 self.names.get(&name).map(|&variable| plain(Origin::Variable(variable)))
             }
             other => Some(self.of(other, name)),
@@ -563,7 +563,7 @@ impl Builder<'_> {
             (false, true) => LARGER,
             (false, false) => SMALLER,
         };
-        let better = self.declared_as(beside('w', name), NumberType::Int, Spread::One, true);
+        let better = self.declared_as(with_letter('w', name), NumberType::Int, Spread::One, true);
         body.push(Stmt::Begin(vec![(better, Some(term(text, [('x', value), ('a', total)])))]));
         let better = plain(Origin::Variable(better));
         let at = [('b', known(Known::Piece)), ('n', known(Known::Width)), ('f', known(Known::First))];
@@ -593,7 +593,7 @@ impl Builder<'_> {
             }
             false => term(if is_larger { LARGER } else { SMALLER }, [('x', part.1), total]),
         };
-        let found = self.declared_as(beside('w', name), NumberType::I64, Spread::One, false);
+        let found = self.declared_as(with_letter('w', name), NumberType::I64, Spread::One, false);
         let mut inner = vec![Stmt::Begin(vec![(found, Some(copy(known(Known::Points))))])];
         self.block(phase.number, &[Aim::Place(k)], size, &mut inner);
         let mut set = |letter: char, term: Term| {

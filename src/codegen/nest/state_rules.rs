@@ -77,10 +77,16 @@ pub(super) const SQUARES_OF_INFINITE: &str = "q + (a - a)";
 pub(super) const IS_NAN: &str = "x != x";
 /// Whether a thread is the first lane of its warp.
 pub(super) const IS_FIRST_LANE: &str = "l == 0";
-/// Whether a thread has one that is a distance before it.
+/// Whether a lane is the last one of its warp.
+pub(super) const IS_LAST_LANE: &str = "l == 31";
+/// Whether a warp has another one before it.
+pub(super) const HAS_WARP_BEFORE: &str = "w > 0";
+/// Whether a lane has one that is a distance before it.
 pub(super) const IS_BEHIND: &str = "t >= h";
 /// Whether the element of a thread is in its row.
 pub(super) const IS_IN_ROW: &str = "j < c";
+/// Whether a point of a square is in the space.
+pub(super) const IS_IN_SPACE: &str = "i < h && j < w";
 /// Whether a thread is the first of its block.
 pub(super) const IS_FIRST_THREAD: &str = "t == 0";
 /// Whether one of several rows has such an element.
@@ -147,8 +153,11 @@ const ALL: &[&str] = &[
     SQUARES_OF_INFINITE,
     IS_NAN,
     IS_FIRST_LANE,
+    IS_LAST_LANE,
+    HAS_WARP_BEFORE,
     IS_BEHIND,
     IS_IN_ROW,
+    IS_IN_SPACE,
     IS_FIRST_THREAD,
     ANY,
     BY_MEAN,

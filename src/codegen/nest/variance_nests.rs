@@ -35,7 +35,7 @@
 //! Operands that are doubles have no wider type, and are read twice. Blocks are merged as
 //! `codegen/monoid.rs` says.
 
-use super::build::{Builder, beside, known, plain, term, zero};
+use super::build::{Builder, known, plain, term, with_letter, zero};
 use super::state_rules::{
     ANY, BY_MEAN, COPY, DIFFERENCE, DIFFERENCE_IN_DOUBLES, FINITE, IS_FIRST, LOSES, LOSES_TOO, MEAN, MEAN_BY_SHARE,
     MEAN_OF_FLOATS, MOVED, NEAR, OTHER, SHARE, SQUARES, SQUARES_BY_SHARE, SQUARES_IN_DOUBLES, SQUARES_OF_FLOATS, SUM,
@@ -74,7 +74,7 @@ impl Builder<'_> {
     /// differences. Of a single row it may be the first element, unless that is infinite or NaN.
     fn begin_near_mean(&mut self, k: usize, body: &mut Vec<Stmt>) {
         let reduction = &self.kernel.reductions[k];
-        let name = |letter| beside(letter, &reduction.name);
+        let name = |letter| with_letter(letter, &reduction.name);
         let near = term(NEAR, [('a', self.part('a', k))]);
         self.begin_all(
             vec![
@@ -138,7 +138,7 @@ impl Builder<'_> {
             return body.push(Stmt::Set { variable: self.slot('y', k), term: sum, note });
         }
         let difference = term(DIFFERENCE, [('x', value), ('h', self.part('h', k))]);
-        let differs = self.declared_as(beside('d', &reduction.name), NumberType::Float, Spread::One, true);
+        let differs = self.declared_as(with_letter('d', &reduction.name), NumberType::Float, Spread::One, true);
         body.push(Stmt::Begin(vec![(differs, Some(difference))]));
         let differs = plain(Origin::Variable(differs));
         let sum = term(SUM, [('a', self.part('p', k)), ('x', differs)]);
@@ -167,12 +167,12 @@ impl Builder<'_> {
     /// nothing is alive are, and have no variance. Squares tell it only of what floats can hold.
     fn looks_for_differences(&mut self, phase: &Phase, k: usize, size: usize, body: &mut Vec<Stmt>) -> Term {
         let name = self.name_of(k).to_owned();
-        self.begin_all(vec![(NumberType::Int, beside('o', &name), zero())], body);
+        self.begin_all(vec![(NumberType::Int, with_letter('o', &name), zero())], body);
         self.block(phase.number, &[Aim::Differs(k)], size, body);
         if !self.loops.is_outer() {
             return term(COPY, [('x', self.part('o', k))]);
         }
-        let any = self.declared_as(beside('g', &name), NumberType::Int, Spread::One, false);
+        let any = self.declared_as(with_letter('g', &name), NumberType::Int, Spread::One, false);
         body.push(Stmt::Begin(vec![(any, Some(zero()))]));
         let own = plain(Origin::Variable(any));
         let noted = set(any, term(ANY, [('g', own), ('o', self.part('o', k))]));
@@ -189,7 +189,7 @@ impl Builder<'_> {
 
     /// A block in doubles, from the beginning.
     fn sum_in_doubles(&mut self, phase: &Phase, k: usize, size: usize, body: &mut Vec<Stmt>) {
-        let sum = beside('y', self.name_of(k));
+        let sum = with_letter('y', self.name_of(k));
         self.begin_all(vec![(NumberType::Double, sum, zero())], body);
         self.block(phase.number, &[Aim::Reduce(k)], size, body);
         let mean = term(MEAN, [('y', self.part('y', k)), ('m', self.in_block())]);
@@ -205,7 +205,7 @@ impl Builder<'_> {
         let among = ('m', self.in_block());
         let spread = self.spread();
         let mut made = |letter: char, ty: NumberType, spread: Spread, is_fixed: bool| {
-            self.declared_as(beside(letter, &name), ty, spread, is_fixed)
+            self.declared_as(with_letter(letter, &name), ty, spread, is_fixed)
         };
         let (mean, rest) = (made('b', NumberType::Double, spread, false), made('z', NumberType::Double, spread, false));
         if !self.loops.is_outer() {
@@ -215,7 +215,7 @@ impl Builder<'_> {
             return self.loses(k);
         }
         let mut made = |letter: char, ty: NumberType, is_fixed: bool| {
-            self.declared_as(beside(letter, &name), ty, Spread::One, is_fixed)
+            self.declared_as(with_letter(letter, &name), ty, Spread::One, is_fixed)
         };
         let (share, lost) = (made('w', NumberType::Double, true), made('l', NumberType::Int, false));
         body.push(Stmt::Begin(vec![(share, Some(term(SHARE, [among])))]));
@@ -236,7 +236,10 @@ impl Builder<'_> {
         let name = self.name_of(k).to_owned();
         let mean = term(MEAN, [('y', self.part('y', k)), ('m', self.in_block())]);
         self.begin_all(
-            vec![(NumberType::Double, beside('b', &name), mean), (NumberType::Double, beside('z', &name), zero())],
+            vec![
+                (NumberType::Double, with_letter('b', &name), mean),
+                (NumberType::Double, with_letter('z', &name), zero()),
+            ],
             body,
         );
     }
@@ -245,7 +248,7 @@ impl Builder<'_> {
     pub(super) fn square(&mut self, k: usize, body: &mut Vec<Stmt>) {
         let value = self.input(&self.kernel.reductions[k].input);
         let difference = term(DIFFERENCE_IN_DOUBLES, [('x', value), ('h', self.part('b', k))]);
-        let differs = self.declared_as(beside('d', self.name_of(k)), NumberType::Double, Spread::One, true);
+        let differs = self.declared_as(with_letter('d', self.name_of(k)), NumberType::Double, Spread::One, true);
         body.push(Stmt::Begin(vec![(differs, Some(difference))]));
         let operands = [('d', plain(Origin::Variable(differs))), ('e', self.part('z', k))];
         body.push(set(self.slot('z', k), term(SQUARES_IN_DOUBLES, operands)));

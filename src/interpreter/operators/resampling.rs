@@ -154,11 +154,11 @@ impl Axis {
 
     fn smooth(&self, filter: Filter, i: i64) -> Vec<(usize, f64)> {
         let ratio = self.ratio();
-        let stretch = ratio.max(1.0);
-        let (center, reach) = (ratio * (i as f64 + 0.5), filter.radius() * stretch);
+        let support = ratio.max(1.0);
+        let (center, reach) = (ratio * (i as f64 + 0.5), filter.radius() * support);
         let first = (center - reach + 0.5).max(0.0) as i64;
         let end = ((center + reach + 0.5) as i64).min(self.input);
-        let weight = |j: i64| filter.weight((j as f64 - center + 0.5) / stretch);
+        let weight = |j: i64| filter.weight((j as f64 - center + 0.5) / support);
         let total: f64 = (first..end).map(weight).sum();
         (first..end).map(|j| (j as usize, if total == 0.0 { weight(j) } else { weight(j) / total })).collect()
     }

@@ -221,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_say_what_pytorch_does() {
+    fn rows_match_pytorch() {
         let all: Vec<String> = rows().flat_map(contradictions).collect();
         assert!(all.is_empty(), "{}", all.join("\n"));
     }

@@ -245,7 +245,7 @@ impl OpenGraph {
 
     /// Whether the last line must be cut, so that `line`, which is not a line of a graph, may be
     /// its rest.
-    pub(crate) fn wants(&self, line: &[u8]) -> bool {
+    pub(crate) fn accepts_rest(&self, line: &[u8]) -> bool {
         let allowed = usize::from(self.stage == Stage::Params);
         self.brackets.is_cut(allowed) && self.parts < MOST_PARTS && find_tag(line).is_none()
     }

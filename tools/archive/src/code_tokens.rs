@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_parsers_disagree_on_is_refused() {
+    fn ambiguous_code_is_refused() {
         let reason = |code: &str| lines(code.as_bytes()).expect_err(code).to_string();
         assert_eq!(reason("\u{feff}a = 1\n"), "byte order mark in code");
         assert_eq!(reason("a = 1\r\n"), "carriage return in code, at byte 5");

@@ -43,7 +43,7 @@ mod tests {
     use crate::Container;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn written_archives_are_read() {
         let records = [("m/data.pkl".to_owned(), b"123456789".to_vec()), ("m/empty".to_owned(), Vec::new())];
         let bytes = stored_zip(&records);
         assert_eq!(bytes[14..18], 0xcbf4_3926_u32.to_le_bytes());

@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_ambiguous_is_refused() {
+    fn ambiguous_json_is_refused() {
         let reason = |text: &str| Json::parse(text.as_bytes()).expect_err(text).reason;
         assert_eq!(reason(r#"{"a": 1, "a": 2}"#), "JSON key `a` given twice");
         assert_eq!(reason("[9223372036854775808]"), "integer over 64 bits at byte 1");

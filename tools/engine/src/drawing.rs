@@ -303,7 +303,7 @@ mod tests {
     use jitopt_core::text::{ParseOptions, parse};
 
     #[test]
-    fn boxes_of_a_row_do_not_overlap_and_stand_below_what_they_read() {
+    fn boxes_of_a_row_do_not_overlap_and_stand_below_their_operands() {
         let text =
             b"graph(%x : Tensor, %y : Tensor):\n  %a : Tensor = aten::neg(%x)\n  %b : Tensor = aten::exp(%y)\n  \
             %c : Tensor = aten::mul(%a, %b)\n  %d : Tensor = aten::relu(%x)\n  return (%c, %d)\n";

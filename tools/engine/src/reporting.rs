@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_caret_stands_under_what_is_meant() {
+    fn the_caret_stands_under_the_culprit() {
         let text = b"graph(%x : Tensor):\n  %y : Tensr = aten::neg(%x)\n  return (%y)\n";
         let found = Diagnostic::error(27..32, "this is no type", "did you mean `Tensor`?");
         let shown = render("a.ir", text, &[found], false);

@@ -83,7 +83,7 @@ fn kept_graphs_are_those_that_are_read() {
 }
 
 #[test]
-fn what_is_damaged_is_read_again() {
+fn damaged_entries_are_read_again() {
     let folder = Folder::new("damaged");
     for path in archives() {
         let bytes = std::fs::read(&path).expect("it can be read");

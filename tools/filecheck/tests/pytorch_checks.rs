@@ -19,7 +19,7 @@ fn mistake(checks: &str) -> Problem {
 }
 
 #[test]
-fn what_pytorch_accepted_is_accepted() {
+fn accepted_by_pytorch_is_accepted() {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
     let mut seen = 0;
     for entry in std::fs::read_dir(&data).unwrap() {
@@ -83,12 +83,12 @@ fn expressions_and_highlights() {
 }
 
 #[test]
-fn what_pytorch_ignores_is_ignored() {
+fn ignored_by_pytorch_is_ignored() {
     assert!(passes("; CHECK: zzz\n#       CHECK: zzz\n## CHECK: zzz\n#      CHECK: a", "a"));
 }
 
 #[test]
-fn what_pytorch_rejects_is_rejected() {
+fn rejected_by_pytorch_is_rejected() {
     assert_eq!(mistake("# CHECK:x").help.as_deref(), Some("one blank must follow the colon"));
     assert!(mistake("# CHECK-LABEL: x").help.unwrap().contains("LLVM"));
     assert_eq!(mistake("# CHECK-NXT: x").help.as_deref(), Some("did you mean `CHECK-NEXT:`?"));

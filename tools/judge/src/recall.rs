@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_small_is_computed() {
+    fn small_graphs_are_computed_again() {
         let reference = reference(&[1.0; 3]);
         assert!(reference.check(&graph("relu")).is_ok() && reference.check(&graph("relu")).is_ok());
         assert_eq!(reference.computed(), (12, 0));

@@ -108,7 +108,7 @@ mod tests {
     use jitopt_core::tensor::Scalar;
 
     #[test]
-    fn copies_share_what_was_shared() {
+    fn copies_keep_sharing() {
         let base = Tensor::from_elements(vec![1f32, 2.0, 3.0, 4.0], &[4]);
         let view = base.narrow(0, 1, 2, 1);
         let list = IValue::list([view.clone()]);

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn all_members_find_what_one_would_find() {
+    fn all_workers_find_the_failures_of_one() {
         for members in 1..5 {
             for found in found_by(members, |i| i % 4 == 3).chunks(2) {
                 assert_eq!(found, [Some(3), Some(3)]);

@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_a_shell_can_do_is_refused() {
+    fn shell_syntax_is_refused() {
         for (line, message) in [
             ("a && b", "`&&` is not supported: write one RUN line for each command"),
             ("a; b", "`;` is not supported: write one RUN line for each command"),

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn written_snapshots_are_read_back() {
         for text in ["", "a\n", "a", "\n", "a\n\n  b\n", " # END\n| x\n"] {
             let file = "# RUN: x\n  // SNAPSHOT:\n  // END\nrest";
             let new = rewrite(file, &blocks(file).unwrap(), &[text.to_owned()]);

@@ -127,14 +127,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn panics_are_told_apart_by_their_place() {
+    fn panics_are_distinguished_by_their_place() {
         let a = family("exit code 70: panicked at src/ir/usage.rs:31:9: | operand 2 of 1");
         assert_eq!(a, family("exit code 70: panicked at src/ir/usage.rs:31:9: | operand 0 of 0"));
         assert_ne!(a, family("exit code 70: panicked at src/ir/usage.rs:32:9: | operand 2 of 1"));
     }
 
     #[test]
-    fn what_a_command_says_is_its_outcome() {
+    fn outcomes_hold_the_error_output() {
         let argv = ["jitopt".to_owned(), "--no-such-flag".to_owned()];
         let ended = run(&argv, b"", Path::new(""));
         assert_eq!((ended.code, ended.failure()), (Some(2), None), "{}", ended.said);

@@ -86,22 +86,27 @@ fn lint_files(args: &LintArgs, world: &mut World<'_>) -> Result<i32, Error> {
 
 /// The selected lints: the named ones, limited to those of a release, without the skipped ones.
 fn chosen(args: &LintArgs) -> Result<Vec<&'static Lint>, Error> {
-    for name in args.only.iter().chain(&args.skip) {
-        if !LINTS.iter().any(|lint| lint.name == name) {
-            let near = did_you_mean(name, LINTS.iter().map(|lint| lint.name));
-            let near =
-                near.map_or("`jitopt lint --list` lists them".to_owned(), |near| format!("did you mean `{near}`?"));
-            return refuse(format_args!("there is no lint `{name}`; {near}"));
-        }
-    }
-    let wanted = |lint: &&Lint| args.only.is_empty() || args.only.iter().any(|name| name == lint.name);
+    let named = |names: &[String]| names.iter().map(|name| find(name)).collect::<Result<Vec<_>, Error>>();
+    let (only, skipped) = (named(&args.only)?, named(&args.skip)?);
+    let among = |lints: &[&Lint], lint: &Lint| lints.iter().any(|other| other.name == lint.name);
+    let wanted = |lint: &&Lint| only.is_empty() || among(&only, lint);
     let hit = |lint: &&Lint| args.torch.is_none_or(|release| lint.hits(release));
-    let kept = |lint: &&Lint| !args.skip.iter().any(|name| name == lint.name);
+    let kept = |lint: &&Lint| !among(&skipped, lint);
     let chosen: Vec<&Lint> = LINTS.iter().filter(wanted).filter(hit).filter(kept).collect();
     if chosen.is_empty() {
         return refuse("no lint is selected: --torch, --only and --skip exclude all lints");
     }
     Ok(chosen)
+}
+
+/// The lint of a name.
+fn find(name: &str) -> Result<&'static Lint, Error> {
+    let Some(lint) = Lint::named(name) else {
+        let near = did_you_mean(name, LINTS.iter().map(|lint| lint.name));
+        let near = near.map_or("`jitopt lint --list` lists them".to_owned(), |near| format!("did you mean `{near}`?"));
+        return refuse(format_args!("there is no lint `{name}`; {near}"));
+    };
+    Ok(lint)
 }
 
 fn listed(lints: &[&Lint]) -> String {

@@ -395,7 +395,7 @@ fn each_call_of_a_bench_may_fail() {
 }
 
 #[test]
-fn what_is_missing_is_reported() {
+fn missing_parts_are_reported() {
     /// Variables, a flag, and what the message says.
     type Case = (&'static [(&'static str, &'static str)], &'static str, &'static str);
     let cases: [Case; 9] = [

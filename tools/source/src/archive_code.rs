@@ -9,7 +9,7 @@ use crate::tidying;
 use jitopt_archive::{Archive, Dtype, Kind, Refusal, StoredTensor, StoredValue};
 use jitopt_core::interpreter::{IValue, exact_literals, tensor_format};
 use jitopt_core::ir::{Attribute, Dialect, Graph, Node, Releases};
-use jitopt_core::symbol::attr;
+use jitopt_core::symbol::{Symbol, attr};
 use jitopt_core::tensor::Tensor;
 use jitopt_core::types::Type;
 use jitopt_core::types::release::Release;
@@ -220,6 +220,17 @@ impl ArchiveCode {
     /// Whether None has the expected type, `Tensor?`: up to 1.2.
     pub(crate) fn types_none(&self) -> bool {
         self.release < Release(1, 3)
+    }
+
+    /// Whether `annotate(Optional[int], None)` is a constant of that type: up to 1.3.
+    pub(crate) fn annotates_none(&self) -> bool {
+        self.release < Release(1, 4)
+    }
+
+    /// The operator that makes a number of a tensor. 1.5 renamed that for numbers of any type.
+    pub(crate) fn conversion(&self, kind: &str) -> Symbol {
+        let is_old = kind == "aten::ScalarImplicit" && self.release < Release(1, 5);
+        Symbol::new(if is_old { "prim::ImplicitTensorToNum" } else { kind })
     }
 
     /// `annotate(List[int], [])` instead of `[]`.

@@ -11,6 +11,7 @@ use crate::source_error::{Result, fail};
 use crate::tidying;
 use jitopt_core::ir::{Attribute, Value, ValueMap};
 use jitopt_core::ops;
+use jitopt_core::ops::later_operands::lacks_operand;
 use jitopt_core::ops::schema::Formal;
 use jitopt_core::symbol::{Symbol, attr, prim};
 use jitopt_core::types::{Simple, Type, TypeKind};
@@ -28,7 +29,6 @@ impl<'c> Emitter<'c> {
         };
         match path.as_deref() {
             Some([form]) if is_global => self.form(form, call, at),
-            Some(["torch", "device"]) if is_global => self.device(call, at),
             Some(["torch", name]) if is_global => self.operator(&format!("aten::{name}"), call, at),
             Some(["ops", space, name]) if is_global => self.operator(&format!("{space}::{name}"), call, at),
             Some(path) if is_global => self.call_global(path, call, at),
@@ -76,7 +76,7 @@ impl<'c> Emitter<'c> {
         if kind == prim::RAISE_EXCEPTION && !self.code.raises_classes() {
             choice.operands.truncate(1);
         }
-        let inputs = self.operands(&choice, &all, at)?;
+        let inputs = self.operands(kind, &choice, &all, at)?;
         let types: Vec<Type> = inputs.iter().map(|value| self.graph.ty(*value)).collect();
         let results = choice.schema.result_types(&types);
         let node = self.node(kind, &inputs, &results, at);
@@ -115,9 +115,14 @@ impl<'c> Emitter<'c> {
         if let ExprKind::Float(value) = default.kind { self.float(value, at) } else { self.none(at) }
     }
 
-    fn operands(&mut self, choice: &Choice, arguments: &[Value], at: usize) -> Result<Vec<Value>> {
+    fn operands(&mut self, kind: Symbol, choice: &Choice, arguments: &[Value], at: usize) -> Result<Vec<Value>> {
         let mut inputs = Vec::new();
         for (place, operand) in choice.operands.iter().enumerate() {
+            if let Operand::Default(number) = operand
+                && lacks_operand(kind, choice.schema.formals[*number].name, self.code.release)
+            {
+                continue;
+            }
             inputs.push(match operand {
                 Operand::Given(number) => match choice.schema.formals.get(place) {
                     Some(formal) if self.graph.ty(arguments[*number]) == Type::none() => {
@@ -125,14 +130,14 @@ impl<'c> Emitter<'c> {
                     }
                     _ => arguments[*number],
                 },
-                Operand::Converted(number, kind) => {
-                    let ty = match *kind {
+                Operand::Converted(number, conversion) => {
+                    let ty = match *conversion {
                         "aten::IntImplicit" => Type::int(),
                         "aten::FloatImplicit" => Type::simple(Simple::Float),
                         "aten::ComplexImplicit" => Type::simple(Simple::Complex),
                         _ => Type::simple(Simple::Scalar),
                     };
-                    self.value(Symbol::new(kind), &[arguments[*number]], ty, at)
+                    self.value(self.code.conversion(conversion), &[arguments[*number]], ty, at)
                 }
                 Operand::Default(number) => self.default(&choice.schema.formals[*number], at)?,
             });
@@ -199,7 +204,10 @@ impl<'c> Emitter<'c> {
                     Some(tensor) => self.elements_of(tensor, ty, at)?,
                     None => {
                         let value = self.expression(value, Some(ty))?;
-                        self.converted(value, ty, at)?
+                        match self.graph.ty(value) == Type::none() && self.code.annotates_none() {
+                            true => self.constant(None, ty, at),
+                            false => self.converted(value, ty, at)?,
+                        }
                     }
                 }
             }
@@ -220,10 +228,21 @@ impl<'c> Emitter<'c> {
             }
             ("fork", [closure]) => return self.fork(closure, at).map(Sugared::Value),
             ("int" | "float" | "bool" | "str" | "complex", _) => return self.cast(form, call, at),
+            ("print", _) => return self.print(call, at),
             ("sorted", _) => return self.operator("aten::sorted", call, at),
             _ => return fail(format!("`{form}` is no function of {} arguments", call.arguments.len())),
         };
         Ok(Sugared::Value(value))
+    }
+
+    /// `print("sum of", x)`, which returns nothing.
+    fn print(&mut self, call: &'c Call, at: usize) -> Result<Sugared<'c>> {
+        let (values, named) = self.arguments(call)?;
+        if let Some((name, _)) = named.first() {
+            return fail(format!("`print` has no parameter `{name}`"));
+        }
+        self.node(prim::PRINT, &values, &[], at);
+        Ok(Sugared::Several(Vec::new()))
     }
 
     /// `annotate(List[float], x.tolist())`: the depth of the list and the kind of its numbers are
@@ -255,17 +274,6 @@ impl<'c> Emitter<'c> {
         match values.as_slice() {
             [only] if self.graph.ty(*only).is(ty) => Ok(Sugared::Value(*only)),
             _ => self.builtin(Symbol::new(kind), &values, &named, at),
-        }
-    }
-
-    /// `torch.device("cpu")` of a literal is a constant.
-    fn device(&mut self, call: &'c Call, at: usize) -> Result<Sugared<'c>> {
-        match call.arguments.as_slice() {
-            [Expr { kind: ExprKind::Text(name), .. }] => {
-                let value = Some(Attribute::Str(name.as_slice().into()));
-                Ok(Sugared::Value(self.constant(value, Type::simple(Simple::Device), at)))
-            }
-            _ => self.operator("aten::device", call, at),
         }
     }
 

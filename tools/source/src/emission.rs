@@ -349,7 +349,7 @@ impl<'c> Emitter<'c> {
             return Ok(value);
         }
         match implicit_conversion(wanted, given) {
-            Some(kind) => Ok(self.value(Symbol::new(kind), &[value], wanted, at)),
+            Some(kind) => Ok(self.value(self.code.conversion(kind), &[value], wanted, at)),
             // What is declared wider than it is, or holds values of other types, is not checked.
             // Up to 1.5 packed weights are tensors.
             None if may_be(given, wanted) || wanted.is_tensor() && is_packed_class(given) => Ok(value),

@@ -108,7 +108,7 @@ fn fit(
                 named += 1;
                 Some(arguments.positional() + at)
             }
-            None if next < arguments.positional() => {
+            None if next < arguments.positional() && number < schema.positional => {
                 next += 1;
                 Some(next - 1)
             }

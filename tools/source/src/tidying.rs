@@ -8,10 +8,13 @@ use jitopt_core::types::release::Release;
 use jitopt_passes::REGISTRY;
 use std::cmp::Ordering;
 
-/// The passes of `runCleanupPasses` in `ir_emitter.cpp`.
-const PASSES: &str = "lower-simple-tuples,constant-propagation{immutable-only},constant-pooling";
-/// The same in `compiler.cpp` of 1.2.
-const OLD_PASSES: &str = "lower-simple-tuples,constant-pooling";
+/// The passes of `runCleanupPasses` in `ir_emitter.cpp`, by the first release that runs them. 1.5
+/// and 1.6 do not pool the constants that they propagate.
+const CLEANUPS: [(Release, &str); 3] = [
+    (Release(1, 7), "lower-simple-tuples,constant-propagation{immutable-only},constant-pooling"),
+    (Release(1, 5), "lower-simple-tuples,constant-pooling,constant-propagation{immutable-only}"),
+    (Release(0, 0), "lower-simple-tuples,constant-pooling"),
+];
 
 /// The text of a tensor whose elements are not shown.
 const HIDDEN: &str = "<Tensor>";
@@ -25,12 +28,12 @@ pub(crate) fn make_ssa(graph: &mut Graph) -> Result<()> {
 
 /// Makes of an emitted graph what PyTorch prints.
 pub(crate) fn tidy(mut graph: Graph) -> Result<Graph> {
-    let passes = if graph.release() < Release(1, 3) { OLD_PASSES } else { PASSES };
     each_constant(&mut graph, |value| match value {
         // Elements that the text does not show are known here: copies share their text.
         Attribute::Opaque(text) if &**text == HIDDEN => Some(Attribute::Tensor(text.clone())),
         _ => None,
     });
+    let passes = cleanup(graph.release());
     run(&mut graph, passes)?;
     each_constant(&mut graph, |value| match value {
         Attribute::Tensor(text) if &**text == HIDDEN => Some(Attribute::Opaque(text.clone())),
@@ -38,6 +41,11 @@ pub(crate) fn tidy(mut graph: Graph) -> Result<Graph> {
     });
     order_results(&mut graph);
     Ok(graph)
+}
+
+/// The passes that a release runs.
+fn cleanup(release: Release) -> &'static str {
+    CLEANUPS.iter().find(|(since, _)| release >= *since).map_or("", |(_, passes)| passes)
 }
 
 /// Changes values of constants.
@@ -109,8 +117,23 @@ fn first_use(graph: &Graph, value: Value) -> Option<(Node, usize)> {
 /// Whether a node is printed before another.
 fn before(graph: &Graph, a: Node, b: Node) -> bool {
     let (outer_a, outer_b) = graph.in_common_block(a, b);
-    // A node comes before what is within it.
-    if outer_a == outer_b { outer_a == a } else { graph.is_before(outer_a, outer_b) }
+    if outer_a != outer_b {
+        return graph.is_before(outer_a, outer_b);
+    }
+    // A node comes before what is within it, and its blocks are printed in their order.
+    let (block_a, block_b) = (block_within(graph, outer_a, a), block_within(graph, outer_a, b));
+    outer_a == a || (outer_b != b && block_a < block_b)
+}
+
+/// The number of the block of a node that holds another one.
+fn block_within(graph: &Graph, outer: Node, mut node: Node) -> Option<usize> {
+    while let Some(block) = graph.block_of(node) {
+        if let Some(number) = graph.node_blocks(outer).position(|within| within == block) {
+            return Some(number);
+        }
+        node = graph.enclosing(node)?;
+    }
+    None
 }
 
 fn permute(graph: &mut Graph, node: Node, order: &[usize]) {

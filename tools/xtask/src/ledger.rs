@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_holds_is_kept() {
+    fn valid_results_are_kept() {
         let text = "sources 1 lit 2\na.b:c\tlit\tx.ir\na.b:d\tlit\t\na.b:d\tvalidation\t\nbroken\n";
         let kept =
             |head| still_true(text, head).into_keys().map(|(name, stage)| (name, stage.name())).collect::<Vec<_>>();
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_goes_on() -> Result<()> {
+    fn a_cut_run_continues() -> Result<()> {
         let folder = std::env::temp_dir().join(format!("jitopt-ledger-{}", std::process::id()));
         let (path, tree) = (folder.join("results"), Tree::of(&[("src/a.rs", "fn f() {}\n")]));
         let ledger = Ledger::open(&path, &tree)?;

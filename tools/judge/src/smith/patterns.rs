@@ -212,13 +212,13 @@ impl Smith {
         } else {
             self.made_of("aten::add_", &[next_memory.clone(), one.clone(), one.clone()]);
         }
-        let goes_on = self.goes_on(&next_memory).unwrap_or(condition);
+        let condition = self.loop_condition(&next_memory).unwrap_or(condition);
         let computed =
             carried.then(|| self.made_of("aten::mul", &[next_memory.clone(), next_memory.clone()])).flatten();
         let next_memory = computed.filter(|_| self.chance(2)).unwrap_or(next_memory);
         self.block = outer;
         self.known.truncate(seen);
-        self.graph.add_result(block, goes_on.0);
+        self.graph.add_result(block, condition.0);
         self.graph.add_result(block, next.0);
         carried.then(|| self.graph.add_result(block, next_memory.0));
         let output = self.graph.add_output(node, Type::tensor());
@@ -228,7 +228,7 @@ impl Smith {
     }
 
     /// A condition that depends on memory which was written before.
-    fn goes_on(&mut self, memory: &Known) -> Option<Known> {
+    fn loop_condition(&mut self, memory: &Known) -> Option<Known> {
         if !self.chance(3) {
             return None;
         }

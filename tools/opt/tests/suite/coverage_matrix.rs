@@ -379,7 +379,7 @@ fn document(tried: &BTreeMap<&'static str, Tried>, matched: &Matched) -> String 
 }
 
 #[test]
-fn the_document_says_what_runs_on_what() {
+fn the_coverage_document_is_up_to_date() {
     let bless = std::env::var_os("BLESS").is_some_and(|value| !value.is_empty());
     let whole = std::env::var_os("JITOPT_CORPUS").is_some();
     let written = std::fs::read_to_string(DOCUMENT).unwrap_or_default();

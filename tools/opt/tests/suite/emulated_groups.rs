@@ -2,20 +2,32 @@
 //! against kernels of the processor and of a GPU.
 //!
 //! A hundred groups run, half of them with each access of memory checked, a unit in the order of
-//! its threads' numbers and others in orders that seeds determine; `JITOPT_EMULATED_GROUPS=10000`
-//! sets the number. With `JITOPT_DEVICE_GROUPS=1` they run on a GPU, too, and must give the same
-//! bits there.
+//! its threads' numbers and others in orders that seeds determine; `JITOPT_EMULATED_GROUPS=500`, or
+//! a range such as `500-600`, says how many or which. With `JITOPT_EMULATED_ORDERS=3` each group
+//! runs checked and unchecked, in three orders each, and gives the same bits in all of them:
+//!
+//! ```text
+//! JITOPT_EMULATED_GROUPS=10000 JITOPT_EMULATED_ORDERS=3 \
+//!   cargo test --release --test suite emulated_groups_agree -- --nocapture
+//! ```
+//!
+//! With `JITOPT_DEVICE_GROUPS=1` they run on a GPU, too, and must give the same bits there.
 
 #![allow(clippy::print_stdout, reason = "figures are for those who ask with --nocapture")]
 
 use crate::random_groups::{Group, TOGETHER, check, compile_all, parsed};
 use crate::support::nest_runs::same_bits;
 use crate::support::parallel;
+use crate::support::seeds::seeds;
 
 use jitopt_core::ir::Graph;
 use jitopt_core::runtime::cuda_libraries::{DRIVER_VARIABLE, NVRTC_VARIABLE};
 use jitopt_core::runtime::{CpuBackend, Engine, Settings};
+use std::path::PathBuf;
 use std::rc::Rc;
+
+/// How threads are emulated, and the seed of their order.
+type Order = (Engine, u32);
 
 /// The GPU on which groups run as well, if `JITOPT_DEVICE_GROUPS` is set.
 fn device(settings: &Settings) -> Option<CpuBackend> {
@@ -57,12 +69,18 @@ struct Compared {
 
 /// Groups as blocks of threads that are emulated: against the interpreter, and where nothing is
 /// reduced bit by bit against kernels of the processor.
-fn check_emulated(seeds: &[u64], engine: Engine, schedule_seed: u32) -> Compared {
+fn check_emulated(seeds: &[u64], (engine, schedule_seed): Order, others: &[Order]) -> Compared {
     let cc = Some(std::env::var("CC").unwrap_or("cc".to_owned()));
     let settings = Settings { cc, guarded: true, scalar: true, threads: Some(1), ..Settings::default() };
-    let emulated = Rc::new(CpuBackend::new(Settings { engine, schedule_seed, ..settings.clone() }));
+    // Other orders of the same engine find what has been compiled.
+    let kept = folder_of(seeds);
+    let ordered = |&(engine, schedule_seed): &Order| {
+        let cache = (!others.is_empty()).then(|| kept.clone());
+        Rc::new(CpuBackend::new(Settings { engine, schedule_seed, cache, ..settings.clone() }))
+    };
+    let emulated = ordered(&(engine, schedule_seed));
     let device = device(&settings);
-    let compiled = CpuBackend::new(settings);
+    let compiled = CpuBackend::new(settings.clone());
     let groups: Vec<(u64, Graph, Group)> = seeds.iter().map(parsed).collect();
     compile_all(&groups, &emulated);
     compile_all(&groups, &compiled);
@@ -78,6 +96,12 @@ fn check_emulated(seeds: &[u64], engine: Engine, schedule_seed: u32) -> Compared
             Err(why) => wrong.push(format!("seed {seed}: {why}\n{}", group.text)),
         }
     }
+    for other in others {
+        let ordered = ordered(other);
+        compile_all(&groups, &ordered);
+        wrong.extend(differing(&groups, (&emulated, &ordered), &format!("order {} of {:?}", other.1, other.0)));
+    }
+    let _ = std::fs::remove_dir_all(&kept);
     let (other, on_device) =
         device.map_or_else(Default::default, |device| differing_on_device(&groups, &emulated, &device));
     wrong.extend(other);
@@ -85,13 +109,29 @@ fn check_emulated(seeds: &[u64], engine: Engine, schedule_seed: u32) -> Compared
     Compared { wrong, launched: emulated.counts().launched, same, on_device, remarks: emulated.remarks() }
 }
 
+/// What groups compute in another order of threads and not in the first one, and what checks find.
+fn differing(groups: &[(u64, Graph, Group)], (first, other): (&CpuBackend, &CpuBackend), what: &str) -> Vec<String> {
+    let differs = |(seed, graph, group): &(u64, Graph, Group)| {
+        let why = same_bits(graph, &group.inputs, first, other).err()?;
+        Some(format!("seed {seed}, {what}: {why}\n{}", group.text))
+    };
+    groups.iter().filter_map(differs).chain(other.findings()).collect()
+}
+
+/// A folder for what is compiled of some groups.
+fn folder_of(seeds: &[u64]) -> PathBuf {
+    std::env::temp_dir().join(format!("jitopt-emulated-{}-{}", std::process::id(), seeds[0]))
+}
+
 #[test]
 fn emulated_groups_agree() {
-    let asked_for = std::env::var("JITOPT_EMULATED_GROUPS").unwrap_or("100".to_owned());
-    let seeds: Vec<u64> = (0..asked_for.parse().expect("a number")).collect();
+    let seeds = seeds("JITOPT_EMULATED_GROUPS", 100, 0);
+    let orders = std::env::var("JITOPT_EMULATED_ORDERS").map_or(0, |text| text.parse().expect("a number"));
+    let others: Vec<Order> = (0..orders).flat_map(|seed| [(Engine::Checked, seed), (Engine::Emulated, seed)]).collect();
     let units: Vec<(usize, &[u64])> = seeds.chunks(TOGETHER).enumerate().collect();
     let engine = |unit: usize| if unit.is_multiple_of(2) { Engine::Checked } else { Engine::Emulated };
-    let checked = parallel::each(&units, |(unit, seeds)| check_emulated(seeds, engine(*unit), (*unit / 2 % 3) as u32));
+    let order = |unit: usize| (engine(unit), (unit / 2 % 3) as u32);
+    let checked = parallel::each(&units, |(unit, seeds)| check_emulated(seeds, order(*unit), &others));
     let wrong: Vec<&String> = checked.iter().flat_map(|unit| &unit.wrong).collect();
     let sum = |count: fn(&Compared) -> u64| checked.iter().map(count).sum::<u64>();
     let (launched, same, on_device) = (sum(|unit| unit.launched), sum(|unit| unit.same), sum(|unit| unit.on_device));

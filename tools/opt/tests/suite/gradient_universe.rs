@@ -592,7 +592,7 @@ fn is_tried(era: Era, schema: &Schema) -> bool {
 }
 
 #[test]
-fn formulas_are_what_results_do() {
+fn formulas_match_measured_gradients() {
     let wanted: usize = std::env::var("JITOPT_UNIVERSE").ok().and_then(|n| n.parse().ok()).unwrap_or(FEW);
     let only = std::env::var("JITOPT_KIND").ok();
     let mut subjects: Vec<(Era, &'static Schema)> = Vec::new();

@@ -63,6 +63,7 @@ const TEMPLATES: &[Template] = &[
     template("x small", "%s : int[] = prim::Constant[value={i:[2, 3]|[2]|[3]|[1, 2]|[2, 1, 2]}]()\n%f : bool = prim::Constant[value=0]()\n%r : Tensor = aten::expand(%x, %s, %f)"),
     template("x pair, y pair", "%r : Tensor = aten::type_as(%x, %y)"),
     template("x small", "%p : float = prim::Constant[value=0.5]()\n%t : bool = prim::Constant[value={b}]()\n%r : Tensor = aten::dropout(%x, %p, %t)"),
+    template("x small", "%n : NoneType = prim::Constant()\n%0 : int = prim::Constant[value=0]()\n%1 : int = prim::Constant[value=1]()\n%i : int = prim::Constant[value=-1]()\n%s : int[] = prim::ListConstruct(%1, %1, %i)\n%v : Tensor = aten::reshape(%x, %s)\n%a : int[] = prim::ListConstruct(%1)\n%z : int[] = prim::ListConstruct(%0)\n%m : Tensor = aten::conv1d(%v, %v, %n, %a, %z, %a, %1)\n%r : int = aten::dim(%m)"),
     // Gradients.
     template("x small, s maybe-size", "%r : Tensor = aten::_grad_sum_to_size(%x, %s)"),
     template("x small", "%n : NoneType = prim::Constant()\n%r : Tensor = aten::_grad_sum_to_size(%x, %n)"),

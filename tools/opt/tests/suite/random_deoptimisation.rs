@@ -198,7 +198,7 @@ fn check(seed: u64) -> Result<(u64, u64), String> {
 }
 
 #[test]
-fn graphs_that_are_left_show_what_they_would_have_shown() {
+fn bailouts_print_like_the_original_graph() {
     let seeds = seeds();
     let all = parallel::each(&seeds, |&seed| check(seed));
     let wrong: Vec<&String> = all.iter().filter_map(|found| found.as_ref().err()).collect();

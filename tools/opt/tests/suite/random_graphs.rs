@@ -99,7 +99,7 @@ fn smallest(case: Case, pipeline: &Pipeline, settings: &Settings) -> String {
 }
 
 #[test]
-fn passes_keep_what_random_graphs_compute() {
+fn passes_preserve_results_of_random_graphs() {
     let mut parsed = each_pass::pipelines();
     let more = ["fixpoint(cse,constant-pooling,dce)", "peephole{more refine-list-len}", "decompose-ops{norms}"];
     parsed.extend(more.map(each_pass::parsed));

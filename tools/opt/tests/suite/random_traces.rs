@@ -77,7 +77,7 @@ fn computes_the_same(mut traced: Traced, env: &Environment, inputs: &[IValue]) -
 }
 
 #[test]
-fn traces_compute_what_runs_do() {
+fn traces_compute_the_results_of_runs() {
     let count = std::env::var("JITOPT_SMITH").map_or(2000, |text| text.parse().expect("a number"));
     let (mut same, mut wrong) = (0, Vec::new());
     for seed in 0..count {

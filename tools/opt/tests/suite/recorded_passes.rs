@@ -261,7 +261,7 @@ fn print_releases(tallies: &BTreeMap<(&str, String, &str), Tally>) {
 }
 
 #[test]
-fn passes_make_what_pytorch_made() {
+fn passes_match_pytorch() {
     let (differences, broken) = (differences(), broken());
     let mut tallies: BTreeMap<(&str, String, &str), Tally> = BTreeMap::new();
     let (mut seen, mut compared, mut wrong) = (BTreeSet::new(), 0, Vec::new());

@@ -113,12 +113,12 @@ fn hide_gradients(graph: &mut Graph) {
 }
 
 #[test]
-fn pipelines_make_what_executors_made() {
+fn pipelines_match_executors() {
     compare_executions(".nograd", executor);
 }
 
 #[test]
-fn pipelines_make_what_executors_made_for_gradients() {
+fn pipelines_match_executors_for_gradients() {
     compare_executions(".grad", |version| match executor(version).0 {
         Era::V1_3 => (Era::V1_3, "@torch-1.3-training"),
         Era::V2 => (Era::V2, "@torch-2-legacy-training"),
@@ -136,7 +136,7 @@ fn specialize_as(graph: &mut Graph, plan: &Graph) {
 }
 
 #[test]
-fn backward_graphs_become_what_executors_made() {
+fn backward_graphs_match_executors() {
     let (known, mut seen, mut equal, mut wrong) = (differences(), BTreeSet::new(), 0, Vec::new());
     for path in files() {
         let text = path.to_string_lossy().into_owned();
@@ -185,7 +185,7 @@ fn dumped(stem: &str, title: &str) -> Option<PathBuf> {
 }
 
 #[test]
-fn guarded_graphs_become_what_the_profiling_executor_made() {
+fn guarded_graphs_match_the_profiling_executor() {
     let pipeline = Pipeline::parse("@torch-1.3-guarded", &REGISTRY).expect("a pipeline");
     let (mut seen, mut wrong) = (BTreeSet::new(), Vec::new());
     for path in files() {

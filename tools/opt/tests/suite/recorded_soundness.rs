@@ -234,7 +234,7 @@ fn paths() -> Vec<String> {
 }
 
 #[test]
-fn passes_keep_what_recorded_graphs_compute() {
+fn passes_preserve_results_of_recorded_graphs() {
     let (paths, pipelines) = (paths(), pipelines());
     let rounds = if is_whole() { Style::ALL.len() } else { 2 };
     let fates = parallel::each(&paths, |path| {

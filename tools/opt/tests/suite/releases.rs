@@ -114,7 +114,7 @@ fn ours(text: &str, inputs: &[IValue], release: Release) -> String {
 }
 
 #[test]
-fn the_interpreter_gives_what_each_release_gave() {
+fn the_interpreter_matches_each_release() {
     let recorded = recorded();
     let (mut wrong, mut compared) = (Vec::new(), 0);
     for call in recorded["calls"].as_array().expect("calls") {

@@ -80,7 +80,7 @@ fn a_disturbed_layout_is_printed_canonically() {
 /// The text that PyTorch prints after its own reader parsed the graph. That reader drops sections:
 /// files with sections are skipped.
 #[test]
-fn canonical_is_what_pytorch_reprints() {
+fn canonical_form_is_that_of_pytorch() {
     let mut compared = 0;
     check("differ from PyTorch's reprint", |path, text| {
         let reprint = std::fs::read(path.with_extension("ir.reprint")).ok()?;

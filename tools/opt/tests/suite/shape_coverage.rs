@@ -505,7 +505,7 @@ fn state(tally: &Tally) -> Option<&'static str> {
 }
 
 #[test]
-fn what_is_inferred_is_what_comes_out_of_every_operator() {
+fn inferred_shapes_are_those_of_results() {
     let kinds = kinds();
     let tallies = parallel::each(&kinds, |kind| tally(kind));
     let document = std::fs::read_to_string(OPEN).unwrap_or_default();

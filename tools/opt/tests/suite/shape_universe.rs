@@ -206,7 +206,7 @@ fn check(before: &Graph, node: &str, inputs: &[IValue], pipelines: &[Pipeline], 
 }
 
 #[test]
-fn inferred_facts_are_what_the_interpreter_computes() {
+fn inferred_facts_match_the_interpreter() {
     let pipelines =
         ["shape-analysis", "shape-analysis{precise}"].map(|text| Pipeline::parse(text, &REGISTRY).expect("a pipeline"));
     let mut tally = Tally::default();

@@ -36,7 +36,7 @@ fn check_positions(path: &Path, graph: &Graph, report: &Report) {
 }
 
 #[test]
-fn what_pytorch_printed_has_no_errors() {
+fn graphs_printed_by_pytorch_verify() {
     let (mut wrong, mut broken) = (Vec::new(), Vec::new());
     let mut classes: BTreeMap<String, (usize, usize, String)> = BTreeMap::new();
     let graphs = graphs();

@@ -1,0 +1,64 @@
+//! Squares of points: what blocks of threads take where operands or results disagree about the
+//! innermost dimension, so that a warp reads and writes neighbouring elements of all of them; see
+//! `nest/square_nests.rs`.
+//!
+//! ```text
+//! x: Float(512, 256), strides 1, 512    transposed: its elements go through shared memory
+//! y: Float(512, 256), strides 256, 1
+//! x + y                                 grid thread 256 squares
+//! ```
+//!
+//! A kernel is compiled for stride classes and not for strides, and so has this function beside its
+//! own one. A launch takes it where a warp then touches at most half as many bytes, see
+//! [`crossing`].
+
+use super::grid_plan::{Grid, RowsBy, SHARED, WARP};
+use crate::codegen::kernel::{Direction, Inner, Kernel, Traversal};
+
+/// The points along a side of a square: a warp reads and writes a line of it at once.
+pub(crate) const SIDE: usize = WARP;
+/// The fewest positions along the dimensions of squares: with fewer, most threads have no point.
+const LEAST: u32 = 16;
+/// Bytes that a device reads or writes at least.
+const SECTOR: usize = 32;
+
+/// The elements from a line of a square in shared memory to the next one. With one more than a side
+/// the elements of a column are in different banks where they have 4 or 8 bytes, and in at most two
+/// words of a bank where they have fewer.
+pub(crate) fn line(side: usize) -> usize {
+    side + 1
+}
+
+/// The accesses that go through shared memory: those that are not contiguous along the innermost
+/// dimension, and have several elements there.
+pub(crate) fn crossed(traversal: &Traversal) -> Vec<usize> {
+    (0..traversal.inner.len()).filter(|&at| traversal.inner[at] == Inner::Strided).collect()
+}
+
+/// Whether a kernel has a function whose blocks take squares.
+pub(super) fn can_cross(kernel: &Kernel, traversal: &Traversal, grid: Grid) -> bool {
+    let through = crossed(traversal);
+    let elements: usize = through.iter().map(|&at| kernel.dtype_of(at).size()).sum();
+    let has_points = traversal.direction == Direction::Points && grid.rows == RowsBy::Thread;
+    has_points && !through.is_empty() && elements * SIDE * line(SIDE) <= SHARED && grid.threads <= SIDE * SIDE
+}
+
+/// The dimension that squares have besides the innermost one, if a launch is worth them: that along
+/// which crossed accesses are closest. `shape` and the strides of each access have the innermost
+/// dimension last.
+pub(crate) fn crossing<'s>(
+    kernel: &Kernel,
+    traversal: &Traversal,
+    shape: &[u32],
+    strides: &dyn Fn(usize) -> &'s [u32],
+) -> Option<usize> {
+    let last = shape.len().checked_sub(1).filter(|&last| shape[last] >= LEAST)?;
+    let through = crossed(traversal);
+    // Bytes that a device reads for each lane, where lanes are neighbours along a dimension.
+    let touched = |dim: usize| {
+        let of_lane = |&at: &usize| (strides(at)[dim] as usize).saturating_mul(kernel.dtype_of(at).size());
+        through.iter().map(|at| of_lane(at).clamp(1, SECTOR)).sum::<usize>()
+    };
+    let best = (0..last).rev().filter(|&dim| shape[dim] >= LEAST).min_by_key(|&dim| touched(dim))?;
+    (2 * touched(best) <= touched(last)).then_some(best)
+}
