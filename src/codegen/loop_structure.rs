@@ -202,7 +202,7 @@ impl<'k> Loops<'k> {
     /// The phases and slots of a launch; `None` where no rows are split.
     pub(crate) fn launch_phases(&self) -> Option<LaunchPhases> {
         let phases = self.phases;
-        self.is_split().then(|| LaunchPhases { phases: self.turn_of(phases), slots: self.place_of(phases) })
+        self.is_split().then(|| LaunchPhases { phases: self.launch_phase(phases), slots: self.place_of(phases) })
     }
 
     /// The loops over elements that some aims need: steps that the plan has alone begin a loop of
@@ -432,8 +432,8 @@ impl<'k> Loops<'k> {
     }
 
     /// The first phase of a launch for a phase of the kernel.
-    pub(crate) fn turn_of(&self, phase: usize) -> i64 {
-        let turns = |phase: usize| {
+    pub(crate) fn launch_phase(&self, phase: usize) -> i64 {
+        let launched = |phase: usize| {
             let writes = |k: usize| {
                 let of_phase = self.kernel.phase(self.kernel.stores[k].source) == phase;
                 of_phase && self.traversal.writes_rows(self.kernel, k)
@@ -442,7 +442,7 @@ impl<'k> Loops<'k> {
             let is_done = !aims.is_empty() || (0..self.kernel.stores.len()).any(writes);
             i64::from(is_done) + i64::from(self.scan_in(phase, &aims).is_some())
         };
-        (0..phase).map(turns).sum()
+        (0..phase).map(launched).sum()
     }
 
     /// The first slot of a phase.

@@ -8,9 +8,9 @@
 //! x + y                                 grid thread 256 squares
 //! ```
 //!
-//! A kernel is compiled for stride classes and not for strides, and so has this function beside its
-//! own one. A launch takes it where a warp then touches at most half as many bytes, see
-//! [`crossing`].
+//! A kernel is compiled for stride classes and not for strides, and so has this function in
+//! addition to its own one. A launch takes it where a warp then touches at most half as many bytes,
+//! see [`crossing`].
 
 use super::grid_plan::{Grid, RowsBy, SHARED, WARP};
 use crate::codegen::kernel::{Direction, Inner, Kernel, Traversal};

@@ -130,7 +130,7 @@ impl Builder<'_> {
     }
 
     /// Makes another variable of the type of a variable.
-    fn made_beside(&mut self, word: &str, own: usize, from: Origin, body: &mut Vec<Stmt>) -> usize {
+    fn made_like(&mut self, word: &str, own: usize, from: Origin, body: &mut Vec<Stmt>) -> usize {
         let (name, ty) = (format!("{word}_{}", self.nest.variables[own].name), self.nest.variables[own].ty);
         let made = self.declared_as(name, ty, Spread::One, false);
         body.push(Stmt::Begin(vec![(made, Some(copy(plain(from))))]));
@@ -140,7 +140,7 @@ impl Builder<'_> {
     /// Makes the state of a lane that of all lanes up to its own.
     fn scan_of_lanes(&mut self, i: usize, own: usize, lanes: usize, body: &mut Vec<Stmt>) {
         let mut distance = Vec::new();
-        let before = self.made_beside("before", own, Origin::Before(own), &mut distance);
+        let before = self.made_like("before", own, Origin::Before(own), &mut distance);
         let when = term(IS_BEHIND, [('t', known(Known::Lane)), ('h', known(Known::Distance))]);
         let taken = self.both(i, Origin::Variable(before), Origin::Variable(own));
         distance.push(Stmt::If { when, body: vec![self.set_of_scan(i, own, taken)] });
@@ -160,15 +160,15 @@ impl Builder<'_> {
             body.push(Stmt::Begin(vec![(all, None)]));
             body.push(Stmt::If { when: term(IS_LAST_LANE, [('l', known(Known::Lane))]), body: vec![leave] });
             body.push(Stmt::Barrier);
-            let warp = self.made_beside("warp", own, Origin::OfWarp(all), body);
+            let warp = self.made_like("warp", own, Origin::OfWarp(all), body);
             self.scan_of_lanes(i, warp, warps, body);
-            let before = self.made_beside("warps_before", own, Origin::OfWarpBefore(warp), body);
+            let before = self.made_like("warps_before", own, Origin::OfWarpBefore(warp), body);
             let taken = self.both(i, Origin::Variable(before), Origin::Variable(own));
             let when = term(HAS_WARP_BEFORE, [('w', known(Known::Warp))]);
             body.push(Stmt::If { when, body: vec![self.set_of_scan(i, own, taken)] });
             whole = Origin::OfLane(warp, warps - 1);
         }
-        let last = self.made_beside("last", own, whole, body);
+        let last = self.made_like("last", own, whole, body);
         let taken = self.both(i, Origin::Variable(carried), Origin::Variable(own));
         body.push(self.set_of_scan(i, own, taken));
         let taken = self.both(i, Origin::Variable(carried), Origin::Variable(last));
@@ -190,7 +190,7 @@ impl Builder<'_> {
 
     fn whole_of_lanes(&mut self, i: usize, own: usize, lanes: usize, body: &mut Vec<Stmt>) {
         let mut half = Vec::new();
-        let other = self.made_beside("other", own, Origin::Partner(own), &mut half);
+        let other = self.made_like("other", own, Origin::Partner(own), &mut half);
         let taken = self.both(i, Origin::Variable(own), Origin::Variable(other));
         half.push(self.set_of_scan(i, own, taken));
         body.push(For::over(Axis::Halves(lanes), Bind::Unroll, half));

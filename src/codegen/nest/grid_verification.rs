@@ -8,7 +8,8 @@
 //!   between that read and the next write another one. Bodies of loops are checked twice, so that
 //!   this holds from one iteration to the next as well.
 //! - The same holds between what is copied into squares, or out of them, and what is computed of
-//!   them: a thread has its point of a square in turns, along one dimension and along the other.
+//!   them: lanes run down a square in one loop and across it in the other, so that threads exchange
+//!   elements.
 //! - An element of a result is written by one thread: in a loop over its elements that threads
 //!   share out, or under a condition that one thread fulfils.
 

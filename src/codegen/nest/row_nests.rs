@@ -155,7 +155,7 @@ impl Builder<'_> {
             self.store(k, &mut written);
         }
         match is_once {
-            true => inner.push(Stmt::Once { number: self.loops.turn_of(phase), body: written }),
+            true => inner.push(Stmt::Once { number: self.loops.launch_phase(phase), body: written }),
             false => inner.extend(written),
         }
         match self.several() {
@@ -234,7 +234,7 @@ impl Builder<'_> {
         let phase = self.loops.planned(number, aims);
         let totals = self.totals(&phase, body);
         if self.loops.is_split() {
-            self.turns(&phase, body);
+            self.split_phase(&phase, body);
         } else {
             let mut inner = Vec::new();
             for aims in [&phase.aims, &phase.squares] {

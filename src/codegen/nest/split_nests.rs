@@ -41,11 +41,11 @@ impl Left {
 
 impl Builder<'_> {
     /// A phase of a part, and what all have left in it.
-    pub(super) fn turns(&mut self, phase: &Phase, body: &mut Vec<Stmt>) {
-        let (mut turn, mut place) = (self.loops.turn_of(phase.number), self.loops.place_of(phase.number));
+    pub(super) fn split_phase(&mut self, phase: &Phase, body: &mut Vec<Stmt>) {
+        let (mut number, mut place) = (self.loops.launch_phase(phase.number), self.loops.place_of(phase.number));
         if let Some(step) = self.loops.scan_in(phase.number, &phase.aims) {
-            self.total_first(phase, step, (turn, place), body);
-            (turn, place) = (turn + 1, place + 1);
+            self.total_first(phase, step, (number, place), body);
+            (number, place) = (number + 1, place + 1);
         }
         let mut inner = Vec::new();
         self.all_blocks(phase, &[], &mut inner);
@@ -63,7 +63,7 @@ impl Builder<'_> {
                 inner.push(Stmt::Leave { variable, slot: left.place });
             }
         }
-        body.push(Stmt::Phase { number: turn, body: inner });
+        body.push(Stmt::Phase { number, body: inner });
         if !reduces.is_empty() {
             let mut merged = Vec::new();
             reduces.iter().for_each(|(k, all)| self.merge_left(*k, all, &mut merged));
@@ -72,7 +72,7 @@ impl Builder<'_> {
     }
 
     /// The phase in which a part sums its piece, and what a scan begins with in the next.
-    fn total_first(&mut self, phase: &Phase, step: usize, (turn, place): (i64, usize), body: &mut Vec<Stmt>) {
+    fn total_first(&mut self, phase: &Phase, step: usize, (number, place): (i64, usize), body: &mut Vec<Stmt>) {
         self.scans(phase.number, &phase.aims, body);
         let Some(scan) = &self.kernel.steps[step].scan else { return };
         let monoid = Monoid::of_scan(scan.op, &self.kernel.steps[step]);
@@ -82,7 +82,7 @@ impl Builder<'_> {
         let mut inner = Vec::new();
         self.all_blocks(&only, &[], &mut inner);
         inner.push(Stmt::Leave { variable, slot: place });
-        body.push(Stmt::Phase { number: turn, body: inner });
+        body.push(Stmt::Phase { number, body: inner });
         let operand =
             |letter| Some(plain(if letter == 'A' { Origin::Found(place, ty) } else { Origin::Variable(variable) }));
         let merged = monoid.merge.iter().map(|&(_, formula)| Stmt::Set {
