@@ -40,6 +40,14 @@ impl View {
         View { shape: tensor.shape().into(), strides: tensor.strides().into(), offset: 0 }
     }
 
+    /// The same with a stride in each dimension without elements, so that no load is hoisted out of
+    /// the loop over it, which does not run: there is nothing to load.
+    fn moving_where_empty(mut self) -> View {
+        let empty = self.shape.iter().zip(&mut self.strides).filter(|(n, stride)| **n == 0 && **stride == 0);
+        empty.for_each(|(_, stride)| *stride = 1);
+        self
+    }
+
     /// One of several equal parts along a dimension.
     fn part(&self, part: Part) -> Result<View, String> {
         let dim = layout::wrap(part.dim, self.shape.len()).map_err(|error| error.0)?;
@@ -189,7 +197,8 @@ pub(crate) fn settle(kernel: &Kernel, operands: &[Option<View>]) -> Result<Geome
     let mut made: Vec<Option<Laid>> = vec![None; kernel.made.len()];
     let mut accesses = Vec::with_capacity(kernel.accesses());
     for (k, (load, view)) in kernel.loads.iter().zip(&shapes.loads).enumerate() {
-        let view = stacked.as_ref().map_or_else(|| view.clone(), |stacked| stacked.view(k, view));
+        let own = || view.clone().moving_where_empty();
+        let view = stacked.as_ref().map_or_else(own, |stacked| stacked.view(k, view));
         accesses.push(placed(&view, load.axis_map, &space, &axes)?);
     }
     for store in &kernel.stores {

@@ -95,30 +95,36 @@ fn encipher(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
 }
 
 /// The maximal number of kept numbers of a stream.
-const MOST_KEPT: usize = 1 << 18;
-/// The maximal number of streams of which numbers are kept, by each thread.
-const MOST_STREAMS: usize = 16;
+const MOST_KEPT: usize = 1 << 20;
+/// The maximal number of kept numbers, by each thread: 32 MiB.
+const MOST_KEPT_IN_ALL: usize = 1 << 22;
 
 thread_local! {
-    static KEPT: RefCell<Kept> = const { RefCell::new(Kept(BTreeMap::new())) };
+    static KEPT: RefCell<Kept> = const { RefCell::new(Kept { streams: BTreeMap::new(), numbers: 0 }) };
 }
 
 /// Key and counter of a new stream.
 type Stream = ([u32; 2], [u32; 4]);
 
 /// The first normal numbers of streams, each with the state after them.
-struct Kept(BTreeMap<Stream, (Vec<f64>, Philox)>);
+struct Kept {
+    streams: BTreeMap<Stream, (Vec<f64>, Philox)>,
+    /// How many there are in all streams.
+    numbers: usize,
+}
 
 impl Kept {
     /// The first `n` numbers of a new stream.
     fn first(&mut self, stream: &Philox, n: usize) -> Vec<f64> {
-        let name = (stream.key, stream.counter);
-        if self.0.len() == MOST_STREAMS && !self.0.contains_key(&name) {
-            self.0.clear();
+        if self.numbers + n > MOST_KEPT_IN_ALL {
+            self.streams.clear();
+            self.numbers = 0;
         }
-        let (numbers, end) = self.0.entry(name).or_insert_with(|| (Vec::new(), stream.clone()));
+        let (numbers, end) =
+            self.streams.entry((stream.key, stream.counter)).or_insert_with(|| (Vec::new(), stream.clone()));
         let more = n.saturating_sub(numbers.len());
         numbers.extend((0..more).map(|_| end.normal()));
+        self.numbers += more;
         numbers[..n].to_vec()
     }
 }
@@ -136,8 +142,12 @@ mod tests {
             assert_eq!(kept.normals(n), numbers);
             assert_eq!((kept.bits(), kept.normals(3)), (single.bits(), (0..3).map(|_| single.normal()).collect()));
         }
-        let streams = (0..2 * MOST_STREAMS as u64).map(|place| (Philox::new(3, place, 1), Philox::new(3, place, 1)));
-        streams.for_each(|(mut single, mut kept)| assert_eq!(kept.normals(1)[0], single.normal()));
+        let most = MOST_KEPT_IN_ALL / MOST_KEPT;
+        for place in 0..2 * most as u64 {
+            let (mut single, mut kept) = (Philox::new(3, place, 1), Philox::new(3, place, 1));
+            assert_eq!(kept.normals(MOST_KEPT)[0], single.normal());
+            KEPT.with_borrow(|kept| assert!(kept.numbers <= MOST_KEPT_IN_ALL && kept.streams.len() <= most));
+        }
     }
 
     /// Known answers from the authors' Random123, `kat_vectors`.

@@ -205,23 +205,39 @@ static void jo_block_of_fibers(const jo_emulation *all)
 }
 
 #if defined JO_CHECKED
-#define JO_MOST_SHARED 64
-static jo_region jo_shared[JO_MOST_SHARED];
-static i64 jo_shared_count;
+// A shared array of the kernel that runs, and the one that a thread met before it.
+typedef struct jo_shared {
+    jo_region region;
+    struct jo_shared *next;
+    int is_known;
+} jo_shared;
+static jo_shared *jo_shared_last;
 
-static void jo_share(const void *memory, i64 bytes, i64 size, jo_cell *cells)
+static void jo_forget_cells(const jo_region *region)
 {
-    for (i64 k = 0; k < jo_shared_count; k++) if (jo_shared[k].memory == memory) return;
-    const jo_region region = {memory, bytes, size, cells, 0};
-    if (jo_shared_count < JO_MOST_SHARED) jo_shared[jo_shared_count++] = region;
+    const jo_cell none = {0};
+    for (i64 i = 0; i < region->bytes / region->size; i++) region->cells[i] = none;
+}
+
+// When a thread of a launch is the first that meets an array.
+static void jo_share(jo_shared *array)
+{
+    if (array->is_known) return;
+    jo_forget_cells(&array->region);
+    array->is_known = 1, array->next = jo_shared_last;
+    jo_shared_last = array;
 }
 
 // When a block begins nothing has written its shared memory.
 static void jo_forget(void)
 {
-    const jo_cell none = {0};
-    for (i64 k = 0; k < jo_shared_count; k++)
-        for (i64 i = 0; i < jo_shared[k].bytes / jo_shared[k].size; i++) jo_shared[k].cells[i] = none;
+    for (const jo_shared *array = jo_shared_last; array; array = array->next) jo_forget_cells(&array->region);
+}
+
+// The next launch may be of another kernel.
+static void jo_end_shared(void)
+{
+    for (; jo_shared_last; jo_shared_last = jo_shared_last->next) jo_shared_last->is_known = 0;
 }
 
 // A place in the text whose accesses are counted in this block. Accesses that the threads of a warp
@@ -350,7 +366,8 @@ static void jo_end_count(void)
 static const jo_region *jo_region_of(const void *memory)
 {
     const jo_emulation *const all = jo_now_emulated;
-    for (i64 k = 0; k < jo_shared_count; k++) if (jo_shared[k].memory == memory) return &jo_shared[k];
+    for (const jo_shared *array = jo_shared_last; array; array = array->next)
+        if (array->region.memory == memory) return &array->region;
     for (i64 k = 0; k < all->region_count; k++) if (all->regions[k].memory == memory) return &all->regions[k];
     return 0;
 }
@@ -403,7 +420,8 @@ static void *jo_touch_element(const jo_region *region, i64 offset, int writes, i
 
 static int jo_is_shared(const jo_region *region)
 {
-    return region >= jo_shared && region < jo_shared + JO_MOST_SHARED;
+    const jo_emulation *const all = jo_now_emulated;
+    return region < all->regions || region >= all->regions + all->region_count;
 }
 
 // The element that an access means; a dummy where it must not be touched.
@@ -453,9 +471,11 @@ static __attribute__((unused)) void jo_touch_wide(
 #define JO_SHARED(type, name, count) \
     static type name[count]; \
     static jo_cell cells_##name[count]; \
-    jo_share(name, sizeof(name), sizeof(type), cells_##name)
+    static jo_shared array_##name = {{(const char *)name, sizeof(name), sizeof(type), cells_##name, 0}, 0, 0}; \
+    jo_share(&array_##name)
 #else
 static void jo_forget(void) {}
+static void jo_end_shared(void) {}
 static void jo_count_block(void) {}
 static void jo_end_count(void) {}
 #define JO_GET(memory, at) (memory)[at]
@@ -518,6 +538,7 @@ static __attribute__((unused)) void jo_run(jo_emulation *all, const void *argume
         jo_run_block(all);
     }
     jo_end_count();
+    jo_end_shared();
 }
 
 // The entry of a kernel, which stands before it.

@@ -2,11 +2,12 @@
 //!
 //! Only a test that evaluates the site of a mutant can find it. Each lit file runs once without
 //! mutants, in a process that writes the sites it reaches to the file that `JITOPT_REACHED` names.
-//! A mutant then runs only in the files that reach its site: first those in the folder of its pass,
-//! then the fastest.
+//! A mutant then runs only in the files that reach its site: first those in the folder of its pass
+//! and in the folders that its sheet names, then the fastest.
 
 use crate::faults::passes;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Error, Result, ensure};
+use jitopt_lit::discover;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -14,8 +15,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The time limit of lit files for one mutant.
-const BUDGET: Duration = Duration::from_secs(30);
+/// The time limit of lit files for one mutant: hundreds of files compile kernels, and reach each
+/// site of the code generator.
+const BUDGET: Duration = Duration::from_secs(120);
 /// The least time limit of a few files.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// The number of files that run first; then twice as many, and so on.
@@ -37,10 +39,10 @@ pub(crate) struct Coverage {
 impl Coverage {
     /// Runs each lit file of a folder without mutants.
     pub(crate) fn measure(jitopt: PathBuf, testdata: &Path, scratch: &Path) -> Result<Coverage> {
-        let files = lit_files(testdata)?;
+        let files = discover(testdata, None).map_err(Error::msg)?;
         std::fs::create_dir_all(scratch)?;
         let mut coverage = Coverage { jitopt, cases: Vec::new() };
-        let cases = in_parallel(&files, |i, file| coverage.case(file, &scratch.join(i.to_string())));
+        let cases = in_parallel(&files, |i, file| coverage.case(&file.path, &scratch.join(i.to_string())));
         coverage.cases = cases.into_iter().collect::<Result<_>>()?;
         coverage.cases.sort_by_key(|case| case.time);
         Ok(coverage)
@@ -67,11 +69,13 @@ impl Coverage {
         self.cases.len()
     }
 
-    /// The lit file that fails with a mutant of a source.
-    pub(crate) fn failing(&self, mutant: &str, source: &str) -> Result<Option<String>> {
+    /// The lit file that fails with a mutant of a source. Files with one of `named` in their paths
+    /// are among the first.
+    pub(crate) fn failing(&self, mutant: &str, source: &str, named: &[&str]) -> Result<Option<String>> {
         let site = mutant.split(':').next().unwrap_or(mutant);
         let mut rest: Vec<&Case> = self.cases.iter().filter(|case| case.sites.contains(site)).collect();
-        rest.sort_by_key(|case| !is_about(&case.path, source));
+        let is_named = |file: &Path| named.iter().any(|part| file.to_string_lossy().contains(part));
+        rest.sort_by_key(|case| !is_about(&case.path, source) && !is_named(&case.path));
         let (begin, mut count) = (Instant::now(), FIRST);
         while !rest.is_empty() && begin.elapsed() < BUDGET {
             let later = rest.split_off(count.min(rest.len()));
@@ -101,24 +105,6 @@ impl Coverage {
 fn is_about(file: &Path, source: &str) -> bool {
     let (source, folder) = (Path::new(source), file.parent().and_then(Path::file_name));
     folder.is_some() && [source.file_stem(), source.parent().and_then(Path::file_name)].contains(&folder)
-}
-
-/// The files below a folder that have commands of lit, but for those that other tests read.
-fn lit_files(folder: &Path) -> Result<Vec<PathBuf>> {
-    let (mut folders, mut files) = (vec![folder.to_owned()], Vec::new());
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(&folder).with_context(|| folder.display().to_string())? {
-            let path = entry?.path();
-            let is_test = path.extension().is_some_and(|extension| extension == "ir" || extension == "test");
-            if path.is_dir() && path.file_name().is_none_or(|name| name != "Inputs" && name != "corpus") {
-                folders.push(path);
-            } else if is_test && String::from_utf8_lossy(&std::fs::read(&path)?).contains("RUN:") {
-                files.push(path);
-            }
-        }
-    }
-    files.sort();
-    Ok(files)
 }
 
 /// The results of a function for each item, computed on all processors.
@@ -154,13 +140,5 @@ mod tests {
         let file = Path::new("testdata/passes/fuser/chunks.ir");
         assert!(is_about(file, "passes/fuser.rs") && is_about(file, "passes/fuser/concats.rs"));
         assert!(!is_about(file, "passes/peephole.rs"));
-    }
-
-    #[test]
-    fn lit_files_are_those_with_commands() {
-        let files = lit_files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/passes/peephole"));
-        let files = files.expect("files of the tree");
-        assert!(files.iter().any(|file| file.ends_with("addmm.ir")));
-        assert!(files.iter().all(|file| !file.to_string_lossy().contains("Inputs")));
     }
 }

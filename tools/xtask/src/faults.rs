@@ -5,7 +5,7 @@
 //!
 //! 1. one of the lit files that reach its site fails while it is active (`covering.rs`);
 //! 2. or else one of the tests that its file names in `tests: …`. `TEST=FILTER` is a test binary of
-//!    `tools/opt/tests` with a filter; `lit` was the first step;
+//!    `tools/opt/tests` with a filter; `lit=PART` names lit files that run first in the first step;
 //! 3. or else `tools/opt/tests/detection.rs` finds it on random and recorded graphs.
 //!
 //! A test that takes ten times as long as without the mutant fails. Each result goes to
@@ -57,6 +57,11 @@ impl Source {
         self.names.iter().map(|name| Mutant { name, source: self })
     }
 
+    /// Parts of the paths of the lit files that run first.
+    fn lit_files(&self) -> Vec<&str> {
+        self.tests.iter().filter_map(|test| test.strip_prefix("lit=")).collect()
+    }
+
     /// The tests that run after the lit files.
     fn tests(&self) -> impl Iterator<Item = &str> {
         self.tests.iter().map(String::as_str).filter(|test| split(test).0 != "lit")
@@ -104,7 +109,7 @@ impl Progress {
 
 /// The selection of mutants that are judged.
 pub struct Selection {
-    /// A part of their names or of the paths of their sources.
+    /// Parts of their names or of the paths of their sources, separated by commas.
     pub filter: String,
     /// When to stop, in hours after the start.
     pub hours: Option<f64>,
@@ -168,7 +173,7 @@ fn write_copy(tree: &Tree, copy: &Path, filter: &str) -> Result<Vec<Source>> {
             tree.texts().find(|(name, _)| *name == path).with_context(|| format!("there is no {path}"))?;
         let inserted = replacements::insert(source, &sheet, replacements::module(&path));
         texts.insert(name, inserted.map_err(|all| wrong(all[0].clone()))?.into_bytes());
-        let chosen = |name: &String| path.contains(filter) || name.contains(filter);
+        let chosen = |name: &String| filter.split(',').any(|part| path.contains(part) || name.contains(part));
         let names: Vec<String> = sheet.names().into_iter().filter(chosen).collect();
         if !names.is_empty() {
             sources.push(Source { path: path.clone(), tests: sheet.tests, names });
@@ -270,7 +275,7 @@ impl<'a> Judge<'a> {
             if self.is_late() {
                 return Ok(());
             }
-            let by = coverage.failing(mutant.name, &mutant.source.path)?;
+            let by = coverage.failing(mutant.name, &mutant.source.path, &mutant.source.lit_files())?;
             progress.step(mutant.name, by.as_deref());
             self.ledger.note(mutant.name, Stage::Lit, by)
         };

@@ -22,6 +22,7 @@ cargo xtask new-pass NAME [SUMMARY]   create a pass: its file, its registry row,
 cargo xtask mutants [FILTER] [--hours H] [--every N] [--graphs N] [--anew]
                                       insert the faults of the .mutants files in a copy of the tree, and see
                                       which ones tests and validation find, on N random graphs (1000);
+                                      FILTER has parts of their names or files, separated by commas;
                                       validation judges every Nth; a run goes on where the last one stopped
 cargo xtask emitted-mutants JITOPT [N] insert N (200) errors into the CUDA C of kernels, and see whether
                                       --backend=cuda-checked of a built jitopt finds them

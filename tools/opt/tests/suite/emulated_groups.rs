@@ -4,7 +4,7 @@
 //! A hundred groups run, half of them with each access of memory checked, a unit in the order of
 //! its threads' numbers and others in orders that seeds determine; `JITOPT_EMULATED_GROUPS=500`, or
 //! a range such as `500-600`, says how many or which. With `JITOPT_EMULATED_ORDERS=3` each group
-//! runs checked and unchecked, in three orders each, and gives the same bits in all of them:
+//! runs checked and unchecked, in three orders each, which give the same bits:
 //!
 //! ```text
 //! JITOPT_EMULATED_GROUPS=10000 JITOPT_EMULATED_ORDERS=3 \
@@ -96,16 +96,27 @@ fn check_emulated(seeds: &[u64], (engine, schedule_seed): Order, others: &[Order
             Err(why) => wrong.push(format!("seed {seed}: {why}\n{}", group.text)),
         }
     }
+    // Checked launches have fewer blocks, and with them other partial sums of columns.
+    let mut firsts = vec![(engine, emulated.clone())];
     for other in others {
-        let ordered = ordered(other);
+        let (ordered, what) = (ordered(other), format!("order {} of {:?}", other.1, other.0));
         compile_all(&groups, &ordered);
-        wrong.extend(differing(&groups, (&emulated, &ordered), &format!("order {} of {:?}", other.1, other.0)));
+        match firsts.iter().find(|(engine, _)| *engine == other.0) {
+            Some((_, first)) => wrong.extend(differing(&groups, (first, &ordered), &what)),
+            None => {
+                let results = groups.iter().flat_map(|(seed, graph, group)| check(*seed, graph, group, &ordered).wrong);
+                wrong.extend(results.chain(ordered.findings()).map(|why| format!("{what}: {why}")));
+                firsts.push((other.0, ordered));
+            }
+        }
     }
     let _ = std::fs::remove_dir_all(&kept);
     let (other, on_device) =
         device.map_or_else(Default::default, |device| differing_on_device(&groups, &emulated, &device));
     wrong.extend(other);
-    wrong.extend(emulated.findings());
+    let (first, count) = (seeds[0], seeds.len());
+    let found = emulated.findings().into_iter().map(|why| format!("one of {count} seeds from {first} on: {why}"));
+    wrong.extend(found);
     Compared { wrong, launched: emulated.counts().launched, same, on_device, remarks: emulated.remarks() }
 }
 

@@ -1,6 +1,6 @@
-//! Every pass is linear: its work per node of 40,000 is at most 1.5 times that per node of 20,000,
+//! Every pass is linear: its work per node of 30,000 is at most 1.5 times that per node of 15,000,
 //! on the five shapes of the benchmark. `JITOPT_LINEAR=1000000` takes that many nodes in place of
-//! 40,000.
+//! 30,000.
 //!
 //! So are level 2 of `fuse` and `explain` on a chain of operators that become one group.
 //!
@@ -27,8 +27,8 @@ use std::fmt::Write;
 /// The sizes of the two programs, in nodes. Work that grows with the square is four times as much
 /// per node of the large one. The fuser, which limits its steps per node, reaches that limit
 /// in both.
-const SMALL: u64 = 20_000;
-const LARGE: u64 = 40_000;
+const SMALL: u64 = 15_000;
+const LARGE: u64 = 30_000;
 
 fn large() -> u64 {
     let given = std::env::var("JITOPT_LINEAR").ok();

@@ -20,7 +20,7 @@
 //! baseline x86-64 processors, the others without vectors.
 //!
 //! `JITOPT_GROUPS=100000` sets the number of groups, `JITOPT_GROUPS=500-600` a range of seeds; the
-//! default is 900 groups. `JITOPT_GROUPS_VECTORS=1` vectorises all units. If the compiler has
+//! default is 700 groups. `JITOPT_GROUPS_VECTORS=1` vectorises all units. If the compiler has
 //! AddressSanitizer, kernels run under it with its library preloaded:
 //!
 //! ```text
@@ -818,7 +818,7 @@ pub(crate) fn check(seed: u64, graph: &Graph, group: &Group, backend: &Rc<CpuBac
 
 #[test]
 fn random_groups() {
-    let seeds = seeds("JITOPT_GROUPS", 900, 0);
+    let seeds = seeds("JITOPT_GROUPS", 700, 0);
     let (reduced, divided) = run_all(&seeds);
     assert!(reduced * 10 > seeds.len() as u64, "hardly a nest with reductions is executed: {reduced}");
     assert!(divided * 100 > seeds.len() as u64, "hardly a group is divided");

@@ -3,7 +3,7 @@
 //! executed give the bits of compiled kernels.
 //!
 //! `JITOPT_POOLS=10000` sets the number of groups, `JITOPT_POOLS=500-600` a range; the default is
-//! 600. Sanitizers are used as for other groups.
+//! 400. Sanitizers are used as for other groups.
 
 use crate::random_groups::run_all;
 use crate::support::drawn_pools::POOLS;
@@ -11,5 +11,5 @@ use crate::support::seeds::seeds;
 
 #[test]
 fn pools_agree_with_the_interpreter() {
-    run_all(&seeds("JITOPT_POOLS", 600, POOLS));
+    run_all(&seeds("JITOPT_POOLS", 400, POOLS));
 }

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-const WORK: &str = "validate tools/opt/samples/lstm_cell.ir --passes=@default --samples=3000";
+const WORK: &str = "validate tools/opt/samples/lstm_cell.ir --passes=@default --samples=2000";
 
 /// The folder of the repository.
 fn root() -> PathBuf {
