@@ -368,8 +368,13 @@ static const jo_region *jo_region_of(const void *memory)
     const jo_emulation *const all = jo_now_emulated;
     for (const jo_shared *array = jo_shared_last; array; array = array->next)
         if (array->region.memory == memory) return &array->region;
-    for (i64 k = 0; k < all->region_count; k++) if (all->regions[k].memory == memory) return &all->regions[k];
-    return 0;
+    // Operands may be views that begin at one address: the memory is that of the longest one.
+    const jo_region *found = 0;
+    for (i64 k = 0; k < all->region_count; k++) {
+        const jo_region *const region = &all->regions[k];
+        if (region->memory == memory && (!found || region->bytes > found->bytes)) found = region;
+    }
+    return found;
 }
 
 // Whether an access by another thread is ordered before this one: by a barrier of the same block.
