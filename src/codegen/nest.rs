@@ -778,7 +778,7 @@ impl Origin {
 }
 
 impl Operand {
-    /// Whether it is a real number that becomes an integer.
+    /// Whether it is a float that becomes an integer.
     fn is_truncated(&self) -> bool {
         let is_real = |dtype: DType| dtype.arithmetic() == Some(Kind::Float);
         is_real(self.from) && !is_real(self.to) && self.to != DType::Bool
@@ -860,7 +860,7 @@ impl Nest {
         })
     }
 
-    /// Whether it converts real numbers to integers.
+    /// Whether it converts floats to integers.
     pub(crate) fn truncates(&self) -> bool {
         self.has(&|stmt| stmt.operands().into_iter().any(Operand::is_truncated))
     }

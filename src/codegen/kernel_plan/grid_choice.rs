@@ -38,7 +38,7 @@ pub(crate) fn choose_grid(kernel: &Kernel, traversal: &Traversal) -> Plan {
 }
 
 /// Whether a scan has to combine elements one after the other, as one thread does: a product of
-/// real numbers, a part of which may overflow.
+/// floats, a part of which may overflow.
 fn has_ordered_scan(kernel: &Kernel) -> bool {
     let mut scans = kernel.steps.iter().filter_map(|step| Some((step.scan.as_ref()?, step)));
     scans.any(|(scan, step)| scan.op == ReduceOp::Product && step.computed.is_float())
@@ -59,7 +59,7 @@ pub(crate) fn check_grid(kernel: &Kernel, traversal: &Traversal, plan: &Plan) ->
         return Err("grid block: points are rows of one element, which one thread computes".to_owned());
     }
     if rows == RowsBy::Block && has_ordered_scan(kernel) {
-        return Err("grid block: products of real numbers are scanned in order, by one thread".to_owned());
+        return Err("grid block: products of floats are scanned in order, by one thread".to_owned());
     }
     if rows == RowsBy::Block && shared(kernel, threads) > SHARED {
         return Err(format!("grid block {threads}: its reductions do not fit into shared memory"));
