@@ -194,7 +194,12 @@ impl Printer<'_> {
     /// The square of an access, by name, and where the point of a thread is in it.
     fn square(&self, at: usize) -> (String, String) {
         let name = format!("square_{}", self.nest.accesses[at].name);
-        (name, format!("line * {} + column", line(self.nest.side)))
+        (name, format!("line * {} + column", self.line_of_square(at)))
+    }
+
+    /// The elements of a line of the square of an access, with those that nothing is in.
+    fn line_of_square(&self, at: usize) -> usize {
+        line(self.nest.side, self.nest.accesses[at].dtype.size())
     }
 
     /// Where accesses are at a point of a square.
@@ -419,7 +424,7 @@ impl Printing for Printer<'_> {
             }
             Stmt::MakeSquare(at) => {
                 let (ty, side) = (memory_type(self.nest.accesses[*at].dtype), self.nest.side);
-                self.line(&format!("JO_SHARED({ty}, {}, {});", self.square(*at).0, side * line(side)));
+                self.line(&format!("JO_SHARED({ty}, {}, {});", self.square(*at).0, side * self.line_of_square(*at)));
             }
             Stmt::FillSquare { access, note } => {
                 let ((square, place), position) = (self.square(*access), self.position(*access));

@@ -22,11 +22,11 @@ const LEAST: u32 = 16;
 /// Bytes that a device reads or writes at least.
 const SECTOR: usize = 32;
 
-/// The elements from a line of a square in shared memory to the next one. With one more than a side
-/// the elements of a column are in different banks where they have 4 or 8 bytes, and in at most two
-/// words of a bank where they have fewer.
-pub(crate) fn line(side: usize) -> usize {
-    side + 1
+/// The elements of so many bytes from a line of a square in shared memory to the next one: a side
+/// and four bytes, or an element that has more. The elements of a column then are an odd number of
+/// words of four bytes apart, or of elements of eight, so that they are in different banks.
+pub(crate) fn line(side: usize, size: usize) -> usize {
+    side + (4 / size.max(1)).max(1)
 }
 
 /// The accesses that go through shared memory: those that are not contiguous along the innermost
@@ -38,9 +38,10 @@ pub(crate) fn crossed(traversal: &Traversal) -> Vec<usize> {
 /// Whether a kernel has a function whose blocks take squares.
 pub(super) fn can_cross(kernel: &Kernel, traversal: &Traversal, grid: Grid) -> bool {
     let through = crossed(traversal);
-    let elements: usize = through.iter().map(|&at| kernel.dtype_of(at).size()).sum();
+    let sizes = through.iter().map(|&at| kernel.dtype_of(at).size());
+    let bytes: usize = sizes.map(|size| size * SIDE * line(SIDE, size)).sum();
     let has_points = traversal.direction == Direction::Points && grid.rows == RowsBy::Thread;
-    has_points && !through.is_empty() && elements * SIDE * line(SIDE) <= SHARED && grid.threads <= SIDE * SIDE
+    has_points && !through.is_empty() && bytes <= SHARED && grid.threads <= SIDE * SIDE
 }
 
 /// The dimension that squares have besides the innermost one, if a launch is worth them: that along

@@ -25,11 +25,10 @@
 //!   barrier                                        the next square overwrites that of in0
 //! ```
 //!
-//! Lines of squares are one element longer than their sides, so that neither way has a bank with
-//! two words for a warp, where elements have 4 or 8 bytes; of narrower ones some columns take two
-//! wavefronts. A launch decides which dimension takes the place before the innermost one: points
-//! are independent of each other, so that their order does not matter. Values are computed by the
-//! same statements as without squares.
+//! Lines of squares are four bytes longer than their sides, or one element that has more, so that
+//! neither way has a bank with two words for a warp. A launch decides which dimension takes the
+//! place before the innermost one: points are independent of each other, so that their order does
+//! not matter. Values are computed by the same statements as without squares.
 
 use super::build::{Builder, known, term};
 use super::state_rules::IS_IN_SPACE;
