@@ -42,6 +42,7 @@ pub mod expression;
 pub mod geometry;
 pub mod kernel;
 pub mod kernel_plan;
+pub mod launched_functions;
 pub mod loop_structure;
 pub mod lowering;
 pub mod mathematics;

@@ -18,9 +18,8 @@
 
 use super::devices::Device;
 use super::kernel::{Direction, Inner, Kernel};
-use super::kernel_plan::{Grid, Plan, RowsBy, WIDEST, Wide, wide_functions};
-use super::nest::build::{build, build_wide};
-use super::nest::{Access, Axis, Bind, Compute, For, Nest, Place, Spread, Stmt, Term, Whole};
+use super::kernel_plan::{Plan, RowsBy, WIDEST, Wide};
+use super::nest::{Access, Axis, Bind, Compute, For, Nest, Place, Split, Spread, Stmt, Term, Whole};
 use crate::tensor::DType;
 
 /// The sizes of a launch.
@@ -38,6 +37,13 @@ pub struct Extents {
     pub elements: Vec<f64>,
     /// The dimensions of the collapsed space.
     pub dims: usize,
+    /// Elements that a thread may take at once where those of all operands are contiguous and
+    /// aligned, a power of two.
+    pub at_once: usize,
+    /// Squares of points, if a launch takes them; else 0.
+    pub squares: f64,
+    /// Parts of a row, each of which is a row of a launch; 1 if rows are not split.
+    pub parts: f64,
 }
 
 /// Sizes that no choice has been made of; the model assumes the best of each.
@@ -105,6 +111,8 @@ const CROWDED: f64 = 1.2;
 const ON_THEIR_WAY: f64 = 40.0 * 1024.0;
 /// Operations of an access besides itself, on devices: where it is in memory.
 const ADDRESS: f64 = 3.0;
+/// Bytes of what a part of a row leaves of a state.
+const SLOT: usize = 8;
 
 impl Counts {
     /// Those of a nest.
@@ -182,6 +190,10 @@ impl Counter<'_> {
             }
             Stmt::Barrier => self.counts.barriers += around.times / self.threads(),
             Stmt::Fetch(_) | Stmt::Deliver(_) => self.operations(1.0 + ADDRESS, false, around),
+            Stmt::FillSquare { access, .. } | Stmt::EmptySquare { access, .. } => {
+                self.counts.accesses[*access] += self.extents.rows * self.extents.inner;
+                self.operations(2.0 + ADDRESS, false, around);
+            }
             _ => {}
         }
     }
@@ -245,8 +257,12 @@ impl Counter<'_> {
             Axis::Parts { columns, .. } => self.split(around.points, columns, &mut inside.points),
             Axis::Elements if all.bind == Bind::Thread => self.elements_of_threads(count),
             Axis::Elements => count,
-            Axis::Halves(lanes) => (lanes as f64).log2(),
-            _ => 1.0,
+            Axis::Chunks => (count / self.threads()).ceil(),
+            Axis::Squares(_) => self.extents.squares * self.threads(),
+            Axis::Strips(strips, _) => strips as f64,
+            Axis::Shares => self.shares(self.extents.parts, all.bind, around),
+            Axis::SharesBefore => self.shares((self.extents.parts - 1.0) / 2.0, all.bind, around),
+            Axis::Halves(lanes) | Axis::Distances(lanes) => (lanes as f64).log2(),
         };
         inside.times *= trips;
         let is_vector = matches!(all.bind, Bind::Vector | Bind::Grid | Bind::Block | Bind::Warp | Bind::Thread);
@@ -296,14 +312,28 @@ impl Counter<'_> {
         occupied / threads
     }
 
+    /// Iterations over what so many parts of a row have left, on average.
+    fn shares(&self, parts: f64, bind: Bind, around: Around) -> f64 {
+        match (self.nest.threads, bind) {
+            (None, _) => 1.0,
+            (_, Bind::Thread) => (parts / WARP).ceil() * WARP / around.of_row,
+            _ => parts,
+        }
+    }
+
     fn threads(&self) -> f64 {
         self.nest.threads.map_or(1.0, |n| if self.open.threads { WARP } else { n as f64 })
     }
 
     fn access(&mut self, place: Place, around: Around) {
         match place {
+            // The square of an access is in shared memory.
+            Place::Access(at) if self.nest.accesses[at].is_crossed => self.operations(2.0, false, around),
             Place::Access(at) => {
-                self.counts.accesses[at] += around.times;
+                // Squares at the end of a dimension have fewer points than threads.
+                let has_squares = self.nest.side > 0;
+                let times = if has_squares { self.extents.rows * self.extents.inner } else { around.times };
+                self.counts.accesses[at] += times;
                 // A wide access is counted where it is, and here what its element takes.
                 let is_alone = self.nest.threads.is_some() && !self.nest.accesses[at].is_wide;
                 let own = if is_alone { 1.0 + ADDRESS } else { 1.0 };
@@ -403,6 +433,20 @@ impl Estimate {
         self.launch + self.memory.max(self.compute) + rest + self.loops
     }
 
+    /// That of two launches, one after the other, which are about the same operands.
+    pub(crate) fn then(&self, next: &Estimate) -> Estimate {
+        Estimate {
+            fewest: self.fewest,
+            bytes: self.bytes + next.bytes,
+            operations: self.operations + next.operations,
+            memory: self.memory + next.memory,
+            compute: self.compute + next.compute,
+            loops: self.loops + next.loops,
+            launch: self.launch + next.launch,
+            hidden: self.hidden.min(next.hidden),
+        }
+    }
+
     /// The resource that takes longest.
     pub fn bound(&self) -> Bound {
         let all = [
@@ -431,33 +475,6 @@ pub struct Model<'k> {
 }
 
 impl Model<'_> {
-    /// The function of a plan that a launch takes, by its number among those for contiguous
-    /// elements, and its time; none where there are no loops. Operands begin at aligned addresses.
-    pub fn launched(&self, plan: &Plan, open: Open) -> Option<(Option<usize>, Estimate)> {
-        let Some(grid) = plan.grid.filter(|grid| grid.wide) else {
-            let nest = build(self.kernel, self.traversal, plan).ok()?;
-            return Some((None, self.estimate(&nest, plan, open)));
-        };
-        let functions = wide_functions(self.kernel, self.traversal, grid).into_iter();
-        let built = functions.filter_map(|wide| build_wide(self.kernel, self.traversal, plan, wide).ok().flatten());
-        let taken = built.enumerate().find(|(_, (wide, _))| self.fits(*wide));
-        let Some((number, (wide, nest))) = taken else {
-            return self.launched(&Plan { grid: Some(Grid { wide: false, ..grid }), ..plan.clone() }, open);
-        };
-        let plan = Plan { grid: Some(Grid { threads: wide.threads, ..grid }), ..plan.clone() };
-        let estimate = Model { wide: Some(wide), ..*self }.estimate(&nest, &plan, open);
-        Some((Some(number), estimate))
-    }
-
-    /// Whether rows of this length are taken so.
-    fn fits(&self, wide: Wide) -> bool {
-        let Extents { inner, count, pieces, .. } = *self.extents;
-        let has_points = self.traversal.direction == Direction::Points;
-        let last = if has_points { inner } else { count / pieces.max(1.0) };
-        let dims = if pieces > 1.0 { 2 } else { 1 };
-        last % wide.lanes as f64 == 0.0 && (has_points || wide.fits(count as i64, dims))
-    }
-
     /// Bytes of the distinct elements of an access.
     fn distinct(&self, access: usize) -> f64 {
         self.extents.elements[access] * self.kernel.dtype_of(access).size() as f64
@@ -472,15 +489,15 @@ impl Model<'_> {
     pub(crate) fn estimate(&self, nest: &Nest, plan: &Plan, open: Open) -> Estimate {
         let counts = Counts::of(nest, self.extents, open);
         let device = self.device;
-        let full = self.share_of_lanes(plan, open);
+        let full = self.share_of_lanes(nest, plan, open);
         let rate = device.units * device.clock;
         let compute = counts.floats / (device.lanes * rate)
             + counts.doubles / (device.lanes_of_doubles * rate)
             + counts.scalars / (device.scalars * rate)
             + counts.buffered * self.of_buffers(nest, open) / (device.lanes * rate);
-        let (bytes, burst) = self.bytes(&nest.accesses, &counts, plan, open);
-        let memory = bytes * burst / self.band() / full.max(0.05) / self.share_of_requests(plan);
-        let loops = (counts.heads * device.head + counts.barriers * device.barrier) / self.at_once(plan, open);
+        let (bytes, burst) = self.bytes(nest, &counts, plan, open);
+        let memory = bytes * burst / self.band() / full.max(0.05) / self.share_of_requests(nest, plan);
+        let loops = (counts.heads * device.head + counts.barriers * device.barrier) / self.at_once(nest, plan, open);
         let is_ahead = counts.prefetches || device.has_blocks();
         Estimate {
             fewest: self.fewest(),
@@ -529,12 +546,17 @@ impl Model<'_> {
     }
 
     /// Bytes that a nest moves, and by how much the worst bursts of stores slow them down.
-    fn bytes(&self, accesses: &[Access], counts: &Counts, plan: &Plan, open: Open) -> (f64, f64) {
-        let (mut bytes, mut burst) = (0.0, 1.0f64);
-        for (at, access) in accesses.iter().enumerate() {
+    fn bytes(&self, nest: &Nest, counts: &Counts, plan: &Plan, open: Open) -> (f64, f64) {
+        let (mut bytes, mut burst) = (self.left(nest), 1.0f64);
+        for (at, access) in nest.accesses.iter().enumerate() {
+            if nest.split.is_some() && counts.accesses[at] == 0.0 {
+                continue;
+            }
             let (distinct, size) = (self.distinct(at), self.kernel.dtype_of(at).size() as f64);
             let passes = (counts.accesses[at] * size / distinct.max(1.0)).max(1.0);
-            let again = if self.waits_near(at, plan, open) { 0.0 } else { passes - 1.0 };
+            // A launch of parts reads each element once.
+            let is_once = nest.split.is_some() || self.waits_near(at, plan, open);
+            let again = if is_once { 0.0 } else { passes - 1.0 };
             let spread = self.spread(access, plan, size);
             bytes += distinct * (1.0 + again) * spread;
             if !access.is_written || self.device.has_blocks() || self.is_cached() {
@@ -548,6 +570,17 @@ impl Model<'_> {
             }
         }
         (bytes, burst)
+    }
+
+    /// Bytes of what parts leave for a later launch, which one of the two writes and the other one
+    /// reads.
+    fn left(&self, nest: &Nest) -> f64 {
+        let rows = match nest.split {
+            Some(Split::Parts) => self.rows(),
+            Some(Split::Merge) => self.rows() * self.extents.parts,
+            _ => return 0.0,
+        };
+        rows * (nest.slots * SLOT) as f64
     }
 
     /// Whether what a loop reads again waits in the cache of a unit: a row, or a shared operand.
@@ -572,7 +605,7 @@ impl Model<'_> {
     /// How many times the bytes of an element a thread moves: sectors are 32 bytes, and threads
     /// that read other elements of them do so in another cycle.
     fn spread(&self, access: &Access, plan: &Plan, size: f64) -> f64 {
-        let Some(grid) = plan.grid else { return 1.0 };
+        let Some(grid) = plan.grid.filter(|_| !access.is_crossed) else { return 1.0 };
         let apart = match (grid.rows, self.traversal.direction) {
             (RowsBy::Thread, Direction::Inner | Direction::Split | Direction::Strided) => true,
             (RowsBy::Thread, _) => access.inner == Inner::Strided,
@@ -585,10 +618,10 @@ impl Model<'_> {
 
     /// The share of lanes that have work: blocks of the last wave leave some idle, and a few blocks
     /// do not fill a machine.
-    fn share_of_lanes(&self, plan: &Plan, open: Open) -> f64 {
+    fn share_of_lanes(&self, nest: &Nest, plan: &Plan, open: Open) -> f64 {
         let Some(grid) = plan.grid.filter(|_| !open.threads) else { return 1.0 };
         let held = self.held(grid.threads as f64);
-        let blocks = self.blocks(plan);
+        let blocks = self.blocks(nest, plan);
         if self.wide.is_some() {
             // Threads that have several elements need not be many; units with one block more wait.
             let of_unit = blocks / self.device.units;
@@ -600,10 +633,10 @@ impl Model<'_> {
 
     /// The share of the rate of memory that units request, where threads take several elements at
     /// once.
-    fn share_of_requests(&self, plan: &Plan) -> f64 {
+    fn share_of_requests(&self, nest: &Nest, plan: &Plan) -> f64 {
         let (Some(grid), Some(wide)) = (plan.grid, self.wide) else { return 1.0 };
         let threads = grid.threads as f64;
-        let resident = self.held(threads).min((self.blocks(plan) / self.device.units).ceil()) * threads;
+        let resident = self.held(threads).min((self.blocks(nest, plan) / self.device.units).ceil()) * threads;
         (resident * wide.ahead.max(wide.groups * WIDEST) as f64 / ON_THEIR_WAY).min(1.0)
     }
 
@@ -613,8 +646,16 @@ impl Model<'_> {
     }
 
     /// Blocks of a launch.
-    fn blocks(&self, plan: &Plan) -> f64 {
+    fn blocks(&self, nest: &Nest, plan: &Plan) -> f64 {
         let Some(grid) = plan.grid else { return 1.0 };
+        if nest.side > 0 {
+            return self.extents.squares;
+        }
+        if nest.split == Some(Split::Merge) {
+            // A warp merges a row of threads, a block one of blocks.
+            let of_block = if grid.rows == RowsBy::Block { 1.0 } else { grid.threads as f64 / WARP };
+            return (self.rows() / of_block).ceil();
+        }
         let Extents { rows, inner, .. } = *self.extents;
         let wide = self.wide.unwrap_or(Wide::plain(grid.threads, 1));
         let points = (grid.threads * wide.lanes * wide.groups) as f64;
@@ -627,11 +668,12 @@ impl Model<'_> {
     }
 
     /// Loops that run at the same time.
-    fn at_once(&self, plan: &Plan, open: Open) -> f64 {
+    fn at_once(&self, nest: &Nest, plan: &Plan, open: Open) -> f64 {
         let Some(grid) = plan.grid else { return self.device.units };
-        let held = self.held(if open.threads { WARP } else { grid.threads as f64 });
-        let most = held * self.device.units;
-        if open.threads { most } else { most.min(self.blocks(plan)) }
+        if open.threads {
+            return (self.device.threads / WARP).max(1.0) * self.device.units;
+        }
+        (self.held(grid.threads as f64) * self.device.units).min(self.blocks(nest, plan))
     }
 }
 

@@ -39,11 +39,11 @@ pub use grid_plan::{Grid, RowsBy, WARP};
 pub(crate) use grid_plan::{MOST_ACCESSES, MOST_NUMBERS, fits_grid};
 pub use legality::check;
 pub use plan_text::{Entry, PlanFile};
-pub(crate) use split_plan::split_phases;
 pub use split_plan::{Parts, parts};
-pub(crate) use square_plan::{SIDE, crossed, crossing, line};
+pub(crate) use split_plan::{split_phases, wide_of_parts};
+pub(crate) use square_plan::{SIDE, crossed, line, squares};
 pub use wide_plan::Wide;
-pub(crate) use wide_plan::{AHEAD, wide_functions};
+pub(crate) use wide_plan::wide_functions;
 pub use wide_plan::{MOST_KEPT, WIDEST};
 
 /// The constants of a processor that heuristics use.

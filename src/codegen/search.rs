@@ -217,5 +217,5 @@ pub fn space_of<'k>(model: Model<'k>, target: &'k Target, chosen: &Plan) -> Box<
 /// The estimate of a plan, with some of its sizes open; none where it has no loops. On a GPU it is
 /// that of the function which a launch takes.
 pub fn estimate(model: &Model<'_>, plan: &Plan, open: Open) -> Option<Estimate> {
-    model.launched(plan, open).map(|launched| launched.1)
+    model.launched(plan, open).map(|launched| launched.estimate)
 }

@@ -12,7 +12,7 @@
 use super::column_totals::{summed_stores, total_kernel, total_name};
 use super::kernel::{Kernel, Traversal};
 use super::kernel_plan::{
-    AHEAD, Plan, TUNING, Wide, check, check_grid, choose, choose_grid, split_phases, wide_functions,
+    Plan, TUNING, Wide, check, check_grid, choose, choose_grid, split_phases, wide_functions, wide_of_parts,
 };
 use super::nest::build::{build, build_split, build_squares, build_wide};
 use super::nest::verification::verify;
@@ -212,8 +212,7 @@ impl Target {
             verify(&nest).map_err(|why| format!("its nest for parts of rows is wrong: {why}"))?;
             Ok::<Nest, String>(nest)
         };
-        let wide = wide_functions(kernel, traversal, grid).into_iter().find(|wide| wide.rounds.is_none());
-        let wide = wide.map(|wide| Wide { threads: grid.threads, ahead: AHEAD, blocks: 0, ..wide });
+        let wide = wide_of_parts(kernel, traversal, grid);
         let phases = split_phases(kernel, traversal);
         let of_phase = |(phase, reduces): (usize, bool)| {
             let wide = wide.map(|wide| Ok::<_, String>((wide, nest(phase, Split::Parts, Some(wide))?))).transpose()?;

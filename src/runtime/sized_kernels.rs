@@ -1,11 +1,16 @@
 //! The kernels of a graph with the sizes that the types of operands give: what predictions and
 //! searches of plans are about. Nothing runs.
 
+use super::device_launch::DeviceLaunch;
+use super::emulated_launch::Operands;
+use super::square_launch::by_squares;
+use super::wide_launch::can_take;
 use crate::analysis::inference::{contiguous, number};
 use crate::codegen::cost_model::{Extents, Model};
 use crate::codegen::devices::Device;
 use crate::codegen::geometry::{Geometry, View, settle};
 use crate::codegen::kernel::{Direction, Kernel, Traversal};
+use crate::codegen::kernel_plan::WIDEST;
 use crate::codegen::lowering::{arguments_of_types, lower};
 use crate::codegen::nest::Nest;
 use crate::codegen::whole_graph::outputs;
@@ -144,6 +149,9 @@ fn extents(geometry: &Geometry, kernel: &Kernel) -> Extents {
         Direction::Outer => &outer[geometry.kept..],
         _ => &geometry.shape[geometry.kept..],
     };
+    // A launch that a device refuses takes neither.
+    let data = vec![(0, 0); kernel.accesses()];
+    let launch = Operands { data: &data, starts: &[], floats: &[], integers: &[] }.launch(geometry).ok();
     let width = reduced.last().map_or(1.0, |&n| n as f64);
     Extents {
         rows: product(&geometry.shape[..geometry.kept]),
@@ -152,5 +160,125 @@ fn extents(geometry: &Geometry, kernel: &Kernel) -> Extents {
         pieces: product(reduced) / width.max(1.0),
         elements: (0..kernel.accesses()).map(|access| geometry.elements(access) as f64).collect(),
         dims: geometry.shape.len(),
+        at_once: launch.as_ref().map_or(1, |launch| elements_at_once((kernel, geometry), launch)),
+        squares: launch.as_ref().and_then(|launch| squares_of(kernel, geometry, launch)).unwrap_or(0.0),
+        parts: 1.0,
+    }
+}
+
+/// The elements that a thread can take at once, where operands begin at aligned addresses.
+fn elements_at_once(of: (&Kernel, &Geometry), launch: &DeviceLaunch) -> usize {
+    let starts = vec![0; of.0.accesses()];
+    std::iter::successors(Some(WIDEST), |lanes| Some(lanes / 2))
+        .find(|&lanes| lanes == 1 || can_take(of, launch, &starts, lanes))
+        .unwrap_or(1)
+}
+
+/// The squares of points that a launch takes, if it takes any.
+fn squares_of(kernel: &Kernel, geometry: &Geometry, launch: &DeviceLaunch) -> Option<f64> {
+    let has_points = geometry.traversal.direction == Direction::Points;
+    let mut launch = launch.clone();
+    (has_points && by_squares(kernel, &geometry.traversal, &mut launch)).then(|| f64::from(launch.rows))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::wide_launch::{Chosen, functions_of, split_functions_of};
+    use super::*;
+    use crate::codegen::cost_model::Open;
+    use crate::codegen::kernel_plan::Plan;
+    use crate::codegen::target::CUDA;
+    use crate::codegen::whole_graph::kernels;
+    use crate::text::{ParseOptions, parse};
+
+    /// The kernel of a group with these statements, over two operands.
+    fn kernel(statements: &str) -> Kernel {
+        let text = format!(
+            "graph(%a : Float(*, *), %b : Float(*, *)):
+  %y : Tensor = prim::FusionGroup_0(%a, %b)
+  return (%y)
+with prim::FusionGroup_0 = graph(%x : Float(*, *), %t : Float(*, *)):
+  %one : int = prim::Constant[value=1]()
+  %zero : int = prim::Constant[value=0]()
+  %none : None = prim::Constant()
+  %no : bool = prim::Constant[value=0]()
+  %rows : int[] = prim::Constant[value=[0]]()
+  %columns : int[] = prim::Constant[value=[1]]()
+  %s : Tensor = aten::add(%x, %t, %one)
+  {statements}
+  return (%y)
+"
+        );
+        let graph = parse(text.as_bytes(), ParseOptions::default()).expect("a graph").graph;
+        kernels(&graph, None, &CUDA).planned.remove(0).kernel
+    }
+
+    /// What the names of the functions end with that the runtime launches, and those that the model
+    /// expects.
+    fn launched(statements: &str, shape: [i64; 2], strides: [i64; 2]) -> (Vec<String>, Vec<String>) {
+        let kernel = kernel(statements);
+        let view = |strides: [i64; 2]| {
+            Some(View { shape: shape.into_iter().collect(), strides: strides.into_iter().collect(), offset: 0 })
+        };
+        let geometry = settle(&kernel, &[view([shape[1], 1]), view(strides)]).expect("a space");
+        let plan: Plan = (CUDA.choose)(&kernel, &geometry.traversal);
+        let nests = CUDA.nests(&kernel, &geometry.traversal, &plan).expect("nests");
+        let (names, grid) = (nests.names(""), plan.grid.expect("a grid"));
+        let find = |name: &str| names.iter().position(|one| one == name).ok_or_else(|| name.to_owned());
+        let data = vec![(0, 0); kernel.accesses()];
+        let operands = Operands { data: &data, starts: &[], floats: &[], integers: &[] };
+        let (mut launch, starts) = (operands.launch(&geometry).expect("a launch"), vec![0; kernel.accesses()]);
+        let split = split_functions_of("", &nests, find).expect("functions");
+        let of = (&kernel, &geometry);
+        let taken = match split.and_then(|split| split.chosen(grid, of, &mut launch, &starts)) {
+            Some(split) => {
+                let of_phase =
+                    |(parts, merge): (Chosen<usize>, Option<usize>)| std::iter::once(parts.function).chain(merge);
+                split.phases.into_iter().flat_map(of_phase).collect()
+            }
+            None => {
+                let functions = functions_of("", &nests, find).expect("functions");
+                vec![functions.chosen(grid, of, &mut launch, &starts).function]
+            }
+        };
+        let extents = extents(&geometry, &kernel);
+        let device = Device::named("h100").expect("a device");
+        let model = Model { kernel: &kernel, traversal: &geometry.traversal, extents: &extents, device, wide: None };
+        let expected = model.launched(&plan, Open::default()).expect("loops").functions;
+        (taken.into_iter().map(|at| names[at].clone()).collect(), expected)
+    }
+
+    /// Statements, the shape, the strides of the second operand, and the functions of a launch.
+    type Case<'a> = (&'a str, [i64; 2], [i64; 2], &'a [&'a str]);
+
+    #[test]
+    fn models_know_the_functions_of_launches() {
+        let points = "%y : Tensor = aten::relu(%s)";
+        let sum = "%y : Tensor = aten::sum(%s, %columns, %no, %none)";
+        let outer = "%y : Tensor = aten::sum(%s, %rows, %no, %none)";
+        let scan = "%y : Tensor = aten::cumsum(%s, %one, %none)";
+        let softmax = "%y : Tensor = aten::softmax(%s, %zero, %none)";
+        let cases: [Case<'_>; 15] = [
+            (points, [512, 256], [1, 512], &["_squares"]),
+            (points, [8, 512], [1, 8], &[""]),
+            (points, [512, 256], [512, 2], &[""]),
+            (points, [512, 256], [260, 1], &["_wide0"]),
+            (points, [512, 256], [257, 1], &[""]),
+            (sum, [4096, 100], [100, 1], &["_wide0"]),
+            (sum, [4096, 1001], [1001, 1], &[""]),
+            (sum, [4096, 1004], [1005, 1], &[""]),
+            (sum, [2, 1 << 24], [1 << 24, 1], &["_wide_parts", "_merge"]),
+            (sum, [2, 1_000_003], [1_000_003, 1], &["_parts", "_merge"]),
+            (outer, [65_536, 1024], [1024, 1], &["_parts", "_merge"]),
+            (outer, [16, 1024], [1024, 1], &[""]),
+            (scan, [1, 1 << 20], [1 << 20, 1], &["_parts", "_parts1"]),
+            (scan, [4096, 1000], [1000, 1], &[""]),
+            (softmax, [65_536, 64], [64, 1], &["_parts", "_merge", "_parts1", "_merge1", "_parts2"]),
+        ];
+        for (statements, shape, strides, functions) in cases {
+            let (taken, expected) = launched(statements, shape, strides);
+            assert_eq!(taken, functions, "launched: {statements} {shape:?} {strides:?}");
+            assert_eq!(expected, functions, "expected: {statements} {shape:?} {strides:?}");
+        }
     }
 }

@@ -11,18 +11,16 @@
 use super::device_launch::{DeviceLaunch, MOST_DIMS};
 use crate::codegen::kernel::Kernel;
 use crate::codegen::kernel::Traversal;
-use crate::codegen::kernel_plan::{SIDE, crossing};
+use crate::codegen::kernel_plan::squares;
 
 /// Makes a launch one whose rows are squares, if that is worth it.
 pub(super) fn by_squares(kernel: &Kernel, traversal: &Traversal, launch: &mut DeviceLaunch) -> bool {
     let rank = usize::try_from(launch.rank).unwrap_or(0).min(MOST_DIMS);
     let strides = |at: usize| &launch.strides[at][..rank];
-    let Some(dim) = crossing(kernel, traversal, &launch.shape[..rank], &strides) else { return false };
+    let found = squares(kernel, traversal, &launch.shape[..rank], &strides);
+    let Some((dim, squares)) = found else { return false };
     launch.shape[dim..rank - 1].rotate_left(1);
     launch.strides.iter_mut().for_each(|strides| strides[dim..rank - 1].rotate_left(1));
-    let (others, sides) = launch.shape[..rank].split_at(rank - 2);
-    let along = |size: &u32| size.div_ceil(SIDE as u32);
-    // Fewer than points, whose number has been checked.
-    launch.rows = others.iter().copied().chain(sides.iter().map(along)).product();
+    launch.rows = squares;
     true
 }

@@ -55,11 +55,8 @@ impl<T: Copy> Functions<T> {
             return Chosen { function, grid, lanes: 1, rows: 1, has_squares: true };
         }
         let fits = |(wide, _): &&(Wide, T)| {
-            let moving = (0..kernel.accesses()).filter(|&at| geometry.traversal.inner[at] == Inner::Unit);
-            let mut moving = moving.filter(|&at| !kernel.is_column_reduction(at));
             wide.fits(i64::from(launch.count), launch.rank - launch.kept)
-                && (launch.shape[(launch.rank - 1).max(0) as usize] as usize).is_multiple_of(wide.lanes)
-                && moving.all(|at| is_aligned(launch, at, starts[at], (kernel.dtype_of(at).size(), wide.lanes)))
+                && can_take((kernel, geometry), launch, starts, wide.lanes)
         };
         match self.wide.iter().find(fits) {
             Some(&(wide, function)) => {
@@ -81,6 +78,20 @@ pub(super) fn rows_of_block(grid: Grid) -> usize {
 /// The rows whose parts a block merges: a warp has one, or all of its threads have.
 pub(super) fn rows_of_merge(grid: Grid) -> usize {
     if grid.rows == RowsBy::Block { 1 } else { grid.threads / WARP }
+}
+
+/// Whether threads can take so many elements at once: all operands and results that have several
+/// per row are aligned, and rows have a multiple of them.
+pub(super) fn can_take(
+    (kernel, geometry): (&Kernel, &Geometry),
+    launch: &DeviceLaunch,
+    starts: &[usize],
+    lanes: usize,
+) -> bool {
+    let moving = (0..kernel.accesses()).filter(|&at| geometry.traversal.inner[at] == Inner::Unit);
+    let mut moving = moving.filter(|&at| !kernel.is_column_reduction(at));
+    (launch.shape[(launch.rank - 1).max(0) as usize] as usize).is_multiple_of(lanes)
+        && moving.all(|at| is_aligned(launch, at, starts[at], (kernel.dtype_of(at).size(), lanes)))
 }
 
 /// Whether several elements of an access are aligned wherever a thread takes them.

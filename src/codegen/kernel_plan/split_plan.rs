@@ -13,7 +13,7 @@
 //! their number only, so that results are the same on every device.
 
 use super::grid_plan::{Grid, RowsBy};
-use super::wide_plan::Wide;
+use super::wide_plan::{AHEAD, Wide, wide_functions};
 use crate::codegen::kernel::{Direction, Kernel, Traversal};
 use crate::codegen::loop_structure::{Aim, Loops};
 
@@ -76,6 +76,12 @@ pub(crate) fn split_phases(kernel: &Kernel, traversal: &Traversal) -> Vec<bool> 
     let last = (0..loops.phases).rposition(|phase| !loops.aims(phase).is_empty());
     let reduces = |phase: usize| loops.aims(phase).iter().any(|aim| matches!(aim, Aim::Reduce(_)));
     (0..last.map_or(0, |last| last + 1)).map(reduces).collect()
+}
+
+/// How the threads of parts take contiguous elements, if they do: those of any number.
+pub(crate) fn wide_of_parts(kernel: &Kernel, traversal: &Traversal, grid: Grid) -> Option<Wide> {
+    let wide = wide_functions(kernel, traversal, grid).into_iter().find(|wide| wide.rounds.is_none());
+    wide.map(|wide| Wide { threads: grid.threads, ahead: AHEAD, blocks: 0, ..wide })
 }
 
 /// The parts of rows of so many elements, if it is worth it to split them.

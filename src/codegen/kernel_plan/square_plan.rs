@@ -47,7 +47,7 @@ pub(super) fn can_cross(kernel: &Kernel, traversal: &Traversal, grid: Grid) -> b
 /// The dimension that squares have besides the innermost one, if a launch is worth them: that along
 /// which crossed accesses are closest. `shape` and the strides of each access have the innermost
 /// dimension last.
-pub(crate) fn crossing<'s>(
+fn crossing<'s>(
     kernel: &Kernel,
     traversal: &Traversal,
     shape: &[u32],
@@ -62,4 +62,19 @@ pub(crate) fn crossing<'s>(
     };
     let best = (0..last).rev().filter(|&dim| shape[dim] >= LEAST).min_by_key(|&dim| touched(dim))?;
     (2 * touched(best) <= touched(last)).then_some(best)
+}
+
+/// The dimension that squares have besides the innermost one, see [`crossing`], and the number of
+/// squares, if a launch is worth them.
+pub(crate) fn squares<'s>(
+    kernel: &Kernel,
+    traversal: &Traversal,
+    shape: &[u32],
+    strides: &dyn Fn(usize) -> &'s [u32],
+) -> Option<(usize, u32)> {
+    let dim = crossing(kernel, traversal, shape, strides)?;
+    let is_side = |at: usize| at == dim || at + 1 == shape.len();
+    let along = |(at, &size): (usize, &u32)| if is_side(at) { size.div_ceil(SIDE as u32) } else { size };
+    // Fewer than points, whose number a launch has checked.
+    Some((dim, shape.iter().enumerate().map(along).product()))
 }

@@ -30,7 +30,7 @@ pub const WIDEST: usize = 16;
 /// several accesses each, whose addresses are 32 bytes apart.
 const MOST_LANES: usize = 8;
 /// Bytes that a thread reads ahead: 32 registers.
-pub(crate) const AHEAD: usize = 128;
+pub(super) const AHEAD: usize = 128;
 /// How rows are kept. A thread takes many elements, since all warps merge their states: a warp has
 /// a row of up to 1024 elements alone, and needs no barrier. Blocks then have four rows, as a
 /// multiprocessor holds more warps than blocks.

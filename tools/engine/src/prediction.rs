@@ -8,6 +8,7 @@ use crate::settings::SHAPE;
 use crate::specializing::Specialization;
 use jitopt_core::codegen::cost_model::{Estimate, Open};
 use jitopt_core::codegen::devices::Device;
+use jitopt_core::codegen::launched_functions::Launched;
 use jitopt_core::codegen::target::Target;
 use jitopt_core::interpreter::Release;
 use jitopt_core::ir::Graph;
@@ -72,7 +73,7 @@ struct Row {
     group: String,
     sizes: String,
     plan: String,
-    /// The function that the launch takes.
+    /// The functions that the launch takes.
     function: String,
     estimate: Estimate,
 }
@@ -121,7 +122,7 @@ impl Predicted {
     /// A table.
     pub fn table(&self) -> String {
         let mut text = format!(
-            "{}: predicted for {}, not run\n\n| group | sizes | plan | function | bytes, kB | at least, kB | \
+            "{}: predicted for {}, not run\n\n| group | sizes | plan | functions | bytes, kB | at least, kB | \
              operations | us | bound by | of the copy rate |\n| --- | --- | --- | --- | ---: | ---: | ---: | ---: | --- | ---: |\n",
             self.name, self.device.name
         );
@@ -219,13 +220,17 @@ fn row(one: &SizedKernel, target: &Target, device: &'static Device, functions: &
     // A kernel that the target cannot run has no prediction either.
     target.nest(&one.kernel, &one.traversal, &plan)?;
     let launched = |device: &Device| one.model(device).launched(&plan, Open::default());
-    let (number, mut estimate) = launched(device).ok_or("it has no loops")?;
-    let function = number.map_or("plan".to_owned(), |number| format!("wide{number}"));
-    if let Some(known) = functions.iter().find(|known| known.resources.name == function) {
-        let resident = known.resources.resident((device.threads as u64, device.blocks as u64));
+    let Launched { functions: names, mut estimate } = launched(device).ok_or("it has no loops")?;
+    let names: Vec<&str> = names.iter().map(|name| name.strip_prefix('_').unwrap_or("plan")).collect();
+    let known = functions.iter().filter(|known| names.contains(&known.resources.name.as_str()));
+    // The function with the most registers limits the threads of all.
+    if let Some(resident) =
+        known.map(|known| known.resources.resident((device.threads as u64, device.blocks as u64))).min()
+    {
         let limited = Device { threads: resident as f64, ..*device };
-        estimate = launched(&limited).map_or(estimate, |limited| limited.1);
+        estimate = launched(&limited).map_or(estimate, |limited| limited.estimate);
     }
+    let function = names.join(", ");
     let text = plan.print("", &one.kernel);
     let plan = text.lines().skip(1).map(str::trim).collect::<Vec<_>>().join("; ");
     Ok(Row { group: one.outputs.clone(), sizes: one.sizes(), plan, function, estimate })
