@@ -47,20 +47,26 @@ pub const PASS: PassInfo = PassInfo {
 /// itself.
 const MAX_DEPTH: usize = 200;
 
-/// The maximum number of nodes that the calls of a graph become, ten times those of the largest
-/// known models. Forty methods that each call the previous one twice would become 2^40.
+/// The maximum number of nodes that the calls of a graph and of its callees become, which are in
+/// memory together: ten times those of the largest known models. Forty methods that each call the
+/// previous one twice would become 2^40.
 const MAX_NODES: usize = 1 << 19;
 
 fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     graph_dump!("Before inlining", graph);
-    let mut prepared = BTreeMap::new();
-    inline_calls(graph, cx, &mut prepared, 0)?;
+    inline_calls(graph, cx, &mut Prepared::default(), 0)?;
     graph_dump!("After inlining", graph);
     Ok(())
 }
 
-/// Callees whose own calls are inlined, by the name they were found under.
-type Prepared = BTreeMap<String, (Rc<Graph>, usize)>;
+/// Callees whose own calls are inlined.
+#[derive(Default)]
+struct Prepared {
+    /// Each with its number of nodes, by the name it was found under.
+    callees: BTreeMap<String, (Rc<Graph>, usize)>,
+    /// The nodes that calls have become so far.
+    inlined: usize,
+}
 
 fn inline_calls(
     graph: &mut Graph,
@@ -69,7 +75,6 @@ fn inline_calls(
     depth: usize,
 ) -> Result<(), PassError> {
     let calls: Vec<Node> = graph.all_nodes().filter(|&node| is_call(graph, node)).collect();
-    let mut added = 0;
     for call in calls {
         let Some(name) = callee_of(graph, call, cx) else {
             cx.missed(graph, "calls-inlined", call, || "its graph is not given: pass it with --callee".to_owned());
@@ -82,14 +87,14 @@ fn inline_calls(
                 format!("calls nest deeper than {MAX_DEPTH}: does a callee call itself?"),
             ));
         }
-        let known = prepared.get(&name);
+        let known = prepared.callees.get(&name);
         let (callee, size) = match known {
             Some(known) => known.clone(),
             None => prepare(name, graph.release(), cx, prepared, depth)?,
         };
         check(graph, call, &callee)?;
-        added += size;
-        if added > MAX_NODES {
+        prepared.inlined += size;
+        if prepared.inlined > MAX_NODES {
             return Err(PassError::too_large(format!("the calls of a graph would become more than {MAX_NODES} nodes")));
         }
         cx.rewrite(graph, "calls-inlined", call, |graph| inline(graph, call, &callee));
@@ -112,7 +117,7 @@ fn prepare(
     }
     let size = callee.all_nodes().count();
     let callee = (Rc::new(callee), size);
-    prepared.insert(name, callee.clone());
+    prepared.callees.insert(name, callee.clone());
     Ok(callee)
 }
 

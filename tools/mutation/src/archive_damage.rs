@@ -76,7 +76,7 @@ pub fn make(seeds: &[ArchiveSeed], chance: &mut Chance) -> Case {
     Case { argv, files: BTreeMap::from([(FILE.to_owned(), bytes)]), stage }
 }
 
-/// Reading, in the ways that commands do it; a run for a few.
+/// Reading, in the ways that commands do it; a run for a few, which may be one without end.
 fn command(is_exported: bool, chance: &mut Chance) -> &'static [&'static str] {
     match chance.below(20) {
         0..5 => &["jitopt", "inspect", FILE],
@@ -86,7 +86,7 @@ fn command(is_exported: bool, chance: &mut Chance) -> &'static [&'static str] {
         10..12 if !is_exported => &["jitopt", FILE, "--inline"],
         12 if !is_exported => &["jitopt", FILE, "--freeze"],
         13 if !is_exported => &["jitopt", FILE, "--list"],
-        14 => &["jitopt", "run", FILE, "--seed=1"],
+        14 => &["jitopt", "run", FILE, "--seed=1", "--max-steps=1000000"],
         _ => &["jitopt", FILE],
     }
 }

@@ -10,6 +10,7 @@ use jitopt_core::interpreter::{Call, IValue, Reason, Stop, Watch};
 use jitopt_core::ir::{Graph, Node};
 use jitopt_core::ops::rows::is_bounded;
 use jitopt_core::tensor::{layout, storage};
+use jitopt_core::types::TypeKind;
 use std::rc::Rc;
 
 /// Bytes of tensors that a hook may have at once, beyond what its state needs. With what reading
@@ -101,20 +102,20 @@ impl HookMeter {
             ("aten::extend", [_, added, ..]) => self.count_made(std::slice::from_ref(added))?,
             ("aten::replace", [IValue::Str(text), IValue::Str(old), IValue::Str(new), ..]) => {
                 self.work.0 = self.work.0.saturating_add(text.len() as u64);
-                self.check_text(replaced(text, old, new))?;
+                self.check_made(replaced(text, old, new))?;
             }
             ("aten::join", [IValue::Str(between), IValue::List(parts), ..]) => {
                 let parts = parts.borrow();
                 let texts = parts.iter().map(bytes).fold(0, u64::saturating_add);
-                self.check_text(texts.saturating_add((between.len() as u64).saturating_mul(parts.len() as u64)))?;
+                self.check_made(texts.saturating_add((between.len() as u64).saturating_mul(parts.len() as u64)))?;
             }
             _ => {}
         }
         self.check_work()
     }
 
-    /// Refuses a text before it is made; it is counted afterwards.
-    fn check_text(&self, bytes: u64) -> Result<(), Stop> {
+    /// Refuses a list or a text before it is made; it is counted afterwards.
+    fn check_made(&self, bytes: u64) -> Result<(), Stop> {
         if self.made.saturating_add(bytes) > MOST_MADE { Err(makes_too_much()) } else { Ok(()) }
     }
 
@@ -150,6 +151,10 @@ impl Watch for HookMeter {
             )));
         }
         self.count_visits(call)?;
+        if makes_list(call) {
+            let (tensors, lists) = extents(call);
+            self.check_made(lists.saturating_mul(if tensors.is_empty() { sizes(call) } else { 1 }))?;
+        }
         self.check(most_bytes(call))
     }
 
@@ -164,6 +169,13 @@ impl Watch for HookMeter {
 
 fn makes_too_much() -> Stop {
     Stop::new(Reason::Budget(format!("it makes more than {} MiB of lists", MOST_MADE >> 20)))
+}
+
+/// Whether the result is a new list, as long as lists among the operands.
+fn makes_list(call: &Call) -> bool {
+    let is_list = |value| matches!(call.graph.ty(value).kind(), TypeKind::List(_));
+    let is_same_list = ["aten::append", "aten::extend", "aten::insert"].contains(&call.kind().as_str());
+    !is_same_list && call.graph.outputs(call.node).any(is_list)
 }
 
 /// Bytes of a text whose parts are replaced; an empty part is before each character and at the end.
