@@ -4,7 +4,8 @@
 //!   the group runs unfused
 //! - `division` splits a group that one kernel cannot run into a few kernels
 //! - `launch_plan` determines how a group is launched on operands of given types, sizes and
-//!   strides, and keeps that; `prepared_launch` runs it
+//!   strides, and keeps that; `prepared_launch` runs it; `programs` are graphs whose memory is
+//!   planned for arguments of a specification
 //! - `destinations` is the memory that kernels write to: results, and accumulators of column
 //!   reductions
 //! - [`caches`] determines the sizes of the caches: large launches write results with non-temporal
@@ -77,6 +78,7 @@ mod partial_sums;
 #[cfg(test)]
 mod plan_test;
 mod prepared_launch;
+mod programs;
 mod ptx;
 pub mod ptx_compiler;
 #[cfg(test)]
@@ -96,7 +98,7 @@ pub mod toolchain;
 mod wide_launch;
 
 pub use backend::device_times::DeviceCopy;
-pub use backend::{CpuBackend, Settings};
+pub use backend::{CpuBackend, PlannedMemory, Settings};
 pub use cuda_clock::DeviceWork;
 pub use cuda_device::Traffic;
 pub use cuda_graphs::GraphPolicy;

@@ -10,6 +10,7 @@
 //!   shapes and strides
 //! - [`blocks`] traversal of one or several tensors in blocks of wide numbers, [`gemm`] matrix
 //!   products, [`promotion`] the type of a result
+//! - `memory_plan` plans which results of a run share a buffer
 //! - `spare_memory` is the memory of earlier results, for later ones
 //! - [`quantizer`] the numbers that the integers of quantised tensors represent
 
@@ -19,6 +20,7 @@ pub mod dtype;
 pub mod elsewhere;
 pub mod gemm;
 pub mod layout;
+pub(crate) mod memory_plan;
 pub mod promotion;
 pub mod quantizer;
 pub(crate) mod spare_memory;

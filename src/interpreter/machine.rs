@@ -70,6 +70,12 @@ pub trait Watch {
 
 /// An alternative executor of sections, whose results equal those of running the section here.
 pub trait Backend: std::fmt::Debug {
+    /// Before a graph runs, perhaps within the run of another one.
+    fn begins(&self, _graph: &Graph, _arguments: &[IValue], _env: &Environment) {}
+
+    /// After it ran, its results still in use; or after it stopped.
+    fn ends(&self, _env: &Environment, _is_complete: bool) {}
+
     /// Before a section runs: the outputs of its node, or `None` to run it here.
     fn section(
         &self,
@@ -173,14 +179,18 @@ impl<'g> Machine<'g> {
 
     /// Runs the graph. May be called again; plans are kept.
     pub fn run(&mut self, inputs: Vec<IValue>) -> Result<Vec<IValue>, Stop> {
+        let (backend, env) = (self.backend, self.env);
+        backend.iter().for_each(|backend| backend.begins(self.graph, &inputs, env));
         let ran = self.run_to_end(inputs);
         self.settle(|_| true);
+        // What is still in use after an exception is not kept until the next run.
+        self.activations.clear();
+        self.frames.clear();
+        backend.iter().for_each(|backend| backend.ends(env, ran.is_ok()));
         self.ended.take().map_or(ran, Err)
     }
 
     fn run_to_end(&mut self, inputs: Vec<IValue>) -> Result<Vec<IValue>, Stop> {
-        self.activations.clear();
-        self.frames.clear();
         if let Some(recording) = self.env.recording.borrow_mut().as_mut() {
             recording.begin(&inputs);
         }

@@ -4,6 +4,8 @@ pub mod device_times;
 mod divided_groups;
 mod forked_bodies;
 mod library_products;
+mod operand_limits;
+mod planned_runs;
 mod ptx_units;
 
 pub use super::counters::Counts;
@@ -28,7 +30,7 @@ use super::toolchain::{self, Compiler};
 use super::wide_launch::{functions_of, split_functions_of};
 use crate::codegen::column_totals::total_name;
 use crate::codegen::geometry::{self, Geometry, View, settle};
-use crate::codegen::kernel::{Direction, Kernel, Limit, Traversal};
+use crate::codegen::kernel::{Direction, Kernel, Traversal};
 use crate::codegen::kernel_plan::{Grid, Plan as SchedulePlan, PlanFile};
 use crate::codegen::loop_structure::{LaunchPhases, Loops, can_be_split};
 use crate::codegen::lowering::{Argument, arguments_of_types, lower};
@@ -42,10 +44,12 @@ use crate::interpreter::{Environment, Future, IValue};
 use crate::ir::{Graph, Node};
 use crate::outlining::Excerpt;
 use crate::symbol::{Symbol, library, prim};
-use crate::tensor::buffer::Wide;
 use crate::tensor::spare_memory::SpareMemory;
 use crate::tensor::{DType, Precision, Tensor};
 use forked_bodies::Forks;
+use operand_limits::within_limits;
+pub use planned_runs::PlannedMemory;
+use planned_runs::Runs;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::path::PathBuf;
@@ -202,6 +206,7 @@ pub struct CpuBackend {
     forks: Forks,
     /// Memory of earlier results.
     spare: Rc<SpareMemory>,
+    runs: Runs,
 }
 
 impl CpuBackend {
@@ -232,6 +237,7 @@ impl CpuBackend {
             kernels: Arc::default(),
             forks: Forks::default(),
             spare: Rc::default(),
+            runs: Runs::default(),
         }
     }
 
@@ -814,6 +820,14 @@ impl Backend for CpuBackend {
         self.forked(body, operands, env)
     }
 
+    fn begins(&self, graph: &Graph, arguments: &[IValue], env: &Environment) {
+        self.run_begins(graph, arguments, env);
+    }
+
+    fn ends(&self, env: &Environment, is_complete: bool) {
+        self.run_ends(env, is_complete);
+    }
+
     fn section(
         &self,
         graph: &Graph,
@@ -842,48 +856,6 @@ impl Backend for CpuBackend {
                 None
             }
         }
-    }
-}
-
-/// Whether number operands are in the range of the types that they are used in.
-fn within_limits(kernel: &Kernel, operands: &[IValue]) -> Result<(), String> {
-    for &(operand, limit) in &kernel.limits {
-        let value = &operands[operand];
-        match limit {
-            Limit::Holds(dtype) => {
-                if let Some(number) = value.scalar().filter(|&number| !dtype.holds_float(number)) {
-                    return Err(format!("{} does not fit in {}", number.real(), dtype.name()));
-                }
-            }
-            Limit::NoZeros(dtype) if has_zeros(value, dtype) => {
-                return Err("integers are divided by 0".to_owned());
-            }
-            Limit::Natural if value.scalar().is_some_and(|number| number.int() < 0) => {
-                return Err("integers are raised to a negative power".to_owned());
-            }
-            Limit::Places(image, dims) => places_are_of(value, &operands[image], dims)?,
-            Limit::NoZeros(_) | Limit::Natural => {}
-        }
-    }
-    Ok(())
-}
-
-/// Whether indices are those of elements of an image.
-fn places_are_of(indices: &IValue, image: &IValue, dims: usize) -> Result<(), String> {
-    let (Some(indices), Some(image)) = (indices.tensor(), image.tensor()) else { return Ok(()) };
-    let elements: i64 = image.shape().iter().rev().take(dims).product();
-    match indices.read::<i64>().into_iter().all(|index| (0..elements).contains(&index)) {
-        true => Ok(()),
-        false => Err("an index is that of no element".to_owned()),
-    }
-}
-
-/// Whether a number, or an element of a tensor, is 0 as an element of a type.
-fn has_zeros(value: &IValue, dtype: DType) -> bool {
-    let is_zero = |n: i64| n.through(dtype) == 0;
-    match value.tensor() {
-        Some(tensor) => tensor.read::<i64>().into_iter().any(is_zero),
-        None => value.scalar().is_some_and(|number| is_zero(number.int())),
     }
 }
 

@@ -3,10 +3,8 @@
 use super::buffer_numbers::{element, set_element};
 use crate::codegen::arithmetic::Number;
 use crate::tensor::buffer::{Buffer, Typed, Wide, with_elements};
-use crate::tensor::spare_memory::SpareMemory;
+use crate::tensor::spare_memory::Fresh;
 use crate::tensor::{DType, Device, Dims, Tensor};
-use std::ops::Range;
-use std::rc::Rc;
 
 /// Elements before and after a guarded result.
 const CANARIES: usize = 64;
@@ -14,13 +12,9 @@ const CANARIES: usize = 64;
 /// The memory of a result.
 #[derive(Debug)]
 pub(crate) struct Destination {
-    buffer: Buffer,
+    memory: Fresh,
     /// Canary elements on each side.
     guard: usize,
-    /// The elements of the result.
-    known: Range<usize>,
-    /// The origin of the buffer.
-    lender: Option<Rc<SpareMemory>>,
 }
 
 impl Destination {
@@ -28,45 +22,44 @@ impl Destination {
     /// result, if there is any, whose elements it may have.
     pub(crate) fn new(dtype: DType, elements: usize, guarded: bool) -> Destination {
         if !guarded {
-            let lender = SpareMemory::current();
-            let make = |n| lender.as_ref().map_or_else(|| Buffer::zeros(dtype, n), |lender| lender.take(dtype, n));
-            let (buffer, known) = Buffer::placed_in(dtype, elements, make);
-            return Destination { buffer, guard: 0, known, lender };
+            return Destination { memory: Fresh::placed(dtype, elements), guard: 0 };
         }
-        let mut buffer = Buffer::zeros(dtype, elements + 2 * CANARIES);
-        buffer.poison();
-        Destination { buffer, guard: CANARIES, known: CANARIES..CANARIES + elements, lender: None }
+        let mut memory = Fresh::new(dtype, elements + 2 * CANARIES);
+        memory.buffer.poison();
+        memory.known = CANARIES..CANARIES + elements;
+        Destination { memory, guard: CANARIES }
     }
 
     /// The address of the first element.
     pub(crate) fn first(&mut self) -> usize {
-        let at = self.known.start;
-        with_elements!(&mut self.buffer, elements => elements[at..].as_mut_ptr().expose_provenance())
+        let at = self.memory.known.start;
+        with_elements!(&mut self.memory.buffer, elements => elements[at..].as_mut_ptr().expose_provenance())
     }
 
     /// Its elements, if they are of this type.
     pub(super) fn elements<T: Typed>(&mut self) -> Option<&mut [T]> {
-        let known = self.known.clone();
-        Some(&mut T::slice_mut(&mut self.buffer)?[known])
+        let known = self.memory.known.clone();
+        Some(&mut T::slice_mut(&mut self.memory.buffer)?[known])
     }
 
     /// Writes an element.
     pub(super) fn set(&mut self, at: usize, value: Number) {
-        set_element(&mut self.buffer, self.known.start + at, value);
+        set_element(&mut self.memory.buffer, self.memory.known.start + at, value);
     }
 
     /// Reads an element.
     pub(super) fn get(&self, at: usize) -> Number {
-        element(&self.buffer, self.known.start + at)
+        element(&self.memory.buffer, self.memory.known.start + at)
     }
 
     /// Asserts that the canaries are unchanged, if it is guarded.
     fn check(&self) {
-        let mut clean = Buffer::zeros(self.buffer.dtype(), self.guard);
+        let buffer = &self.memory.buffer;
+        let mut clean = Buffer::zeros(buffer.dtype(), self.guard);
         clean.poison();
-        let n = self.buffer.len();
-        let untouched = |from: usize| bits(&self.buffer, from, self.guard) == bits(&clean, 0, self.guard);
-        assert!(self.guard == 0 || untouched(0) && untouched(n - self.guard), "a kernel wrote outside of its result");
+        let untouched = |from: usize| bits(buffer, from, self.guard) == bits(&clean, 0, self.guard);
+        let end = buffer.len() - self.guard;
+        assert!(self.guard == 0 || untouched(0) && untouched(end), "a kernel wrote outside of its result");
     }
 
     /// The result.
@@ -78,13 +71,11 @@ impl Destination {
     /// If a canary was overwritten.
     pub(crate) fn tensor(self, dtype: DType, laid: &(Dims, Dims), device: Device) -> Result<Tensor, String> {
         if self.guard == 0 {
-            let tensor = Tensor::placed(self.buffer, self.known, dtype, laid.clone());
-            self.lender.iter().for_each(|lender| tensor.storage().lent_by(lender));
-            return Ok(tensor.on(device));
+            return Ok(Tensor::in_fresh(self.memory, dtype, laid.clone()).on(device));
         }
         self.check();
-        let n = self.known.len();
-        let whole = Tensor::new(self.buffer, dtype, &[(n + 2 * self.guard) as i64]);
+        let n = self.memory.known.len();
+        let whole = Tensor::new(self.memory.buffer, dtype, &[(n + 2 * self.guard) as i64]);
         let inside = whole.narrow(0, self.guard as i64, n as i64, 1).copied();
         Ok(inside.as_strided(&laid.0, &laid.1, 0).map_err(|error| error.0)?.on(device))
     }
@@ -129,9 +120,9 @@ impl Totals {
     }
 
     fn doubles(&mut self) -> &mut [f64] {
-        let known = self.memory.known.clone();
-        match &mut self.memory.buffer {
-            Buffer::Double(all) => &mut all[known],
+        let Fresh { buffer, known, .. } = &mut self.memory.memory;
+        match buffer {
+            Buffer::Double(all) => &mut all[known.clone()],
             _ => unreachable!("accumulators are doubles"),
         }
     }
@@ -153,8 +144,8 @@ impl Totals {
         for share in others.chunks_exact(n.max(1)) {
             sums.iter_mut().zip(share).for_each(|(sum, part)| *sum += part);
         }
-        let known = result.known.clone();
-        with_elements!(&mut result.buffer, elements => {
+        let known = result.memory.known.clone();
+        with_elements!(&mut result.memory.buffer, elements => {
             elements[known].iter_mut().zip(sums).for_each(|(element, sum)| *element = sum.store());
         });
     }

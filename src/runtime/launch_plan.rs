@@ -147,7 +147,7 @@ pub(crate) fn known(value: &IValue) -> Known {
 }
 
 /// Whether operands match a specification.
-fn meets(specification: &[Known], operands: &[IValue]) -> bool {
+pub(super) fn meets(specification: &[Known], operands: &[IValue]) -> bool {
     let meets = |((asked, view), value): (&Known, &IValue)| {
         *asked == argument(value)
             && match (view, value.tensor()) {

@@ -79,6 +79,91 @@ fn later_runs_plan_nothing_and_allocate_no_results() {
     }
 }
 
+/// Products, operators of the interpreter (a comparison of integers, a sort, a mean that is not
+/// fused), a group, views, and a write in place.
+const MIXED: &str = "graph(%x : Tensor, %w : Tensor, %n : int):
+  %no : bool = prim::Constant[value=0]()
+  %one : int = prim::Constant[value=1]()
+  %dims : int[] = prim::Constant[value=[0]]()
+  %none : None = prim::Constant()
+  %a : Tensor = library::Product_0(%x, %w)
+  %t : Tensor = aten::t(%a)
+  %c : Tensor = aten::contiguous(%t, %n)
+  %d : Tensor = aten::exp(%c)
+  %e : Tensor = prim::FusionGroup_1(%d, %c)
+  %m : Tensor = aten::mean(%e, %dims, %no, %none)
+  %s : Tensor, %i : Tensor = aten::sort(%e, %one, %no)
+  %z : Tensor = aten::zeros_like(%s, %none, %none, %none, %none, %none)
+  %f : Tensor = aten::add_(%z, %m, %one)
+  %g : Tensor = aten::mul(%f, %s)
+  %gone : Tensor = aten::neg(%i)
+  return (%g, %t)
+with library::Product_0 = graph(%x : Tensor, %w : Tensor):
+  %a : Tensor = aten::mm(%x, %w)
+  return (%a)
+with prim::FusionGroup_1 = graph(%d : Tensor, %c : Tensor):
+  %t : Tensor = aten::tanh(%d)
+  %e : Tensor = aten::mul(%t, %c)
+  return (%e)
+";
+
+#[test]
+fn results_of_all_operators_share_memory_by_a_plan() {
+    let graph = parse(MIXED.as_bytes(), ParseOptions::default()).unwrap_or_else(|why| panic!("{why:?}")).graph;
+    let backend = CpuBackend::new(Settings { threads: Some(1), ..Settings::default() });
+    let inputs = |rows: i64| vec![matrix(&[rows, 24]), matrix(&[24, 40]), IValue::Int(0)];
+    let alone = |rows| {
+        let env = Environment::default();
+        elements(&Machine::new(&graph, &env).run(inputs(rows)).expect("it runs"))
+    };
+    let near = |a: &[Vec<f32>], b: &[Vec<f32>]| {
+        a.iter().zip(b).all(|(a, b)| a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-4))
+    };
+    for rows in [16, 33, 16] {
+        for turn in 0..5 {
+            let (results, counts) = run(&graph, inputs(rows), &backend);
+            assert!(near(&elements(&results), &alone(rows)), "{rows} rows, turn {turn}");
+            assert!(turn < 2 || counts.allocated == 0, "{rows} rows, turn {turn}: {counts:?}");
+        }
+        let memory = backend.planned_memory().expect("the runs were planned");
+        assert!(memory.results > 6 && memory.buffers < memory.results, "{memory:?}");
+        assert!(memory.most_alive <= memory.bytes && memory.bytes < 2 * memory.most_alive, "{memory:?}");
+    }
+}
+
+#[test]
+fn runs_that_make_other_results_than_planned_are_recorded_anew() {
+    let (graph, backend) = (layer(), CpuBackend::new(Settings { threads: Some(1), ..Settings::default() }));
+    // The number of steps is no part of the specification.
+    let given = |steps: i64| {
+        let mut all = inputs(4, 12);
+        all[4] = IValue::Int(steps);
+        all
+    };
+    let alone = |steps| elements(&run(&graph, given(steps), &CpuBackend::new(Settings::default())).0);
+    let expected: Vec<_> = (0..13).map(alone).collect();
+    for steps in [3, 3, 9, 9, 2, 12, 1, 0, 11, 12, 12, 5] {
+        let (results, _) = run(&graph, given(steps), &backend);
+        assert_eq!(elements(&results), expected[steps as usize], "{steps} steps");
+    }
+}
+
+#[test]
+fn runs_that_raise_leave_later_ones_as_they_are() {
+    let text = MIXED.replace("aten::mul(%f, %s)", "aten::mm(%f, %s)");
+    let graph = parse(text.as_bytes(), ParseOptions::default()).unwrap_or_else(|why| panic!("{why:?}")).graph;
+    let backend = CpuBackend::new(Settings { threads: Some(1), ..Settings::default() });
+    let (env, inputs) = (Environment::default(), |rows| vec![matrix(&[rows, 24]), matrix(&[24, 40]), IValue::Int(0)]);
+    let ran = |rows| Machine::new(&graph, &env).backed_by(&backend).run(inputs(rows));
+    let expected = elements(&Machine::new(&graph, &env).run(inputs(40)).expect("a square"));
+    for _ in 0..4 {
+        assert!(ran(16).is_err(), "the sizes do not match");
+        let results = elements(&ran(40).expect("a square"));
+        let are_near = |(a, b): (&f32, &f32)| (a - b).abs() <= 1e-4 * b.abs().max(1.0);
+        assert!(results.iter().zip(&expected).all(|(a, b)| a.iter().zip(b).all(are_near)));
+    }
+}
+
 #[test]
 fn results_that_are_kept_keep_their_memory() {
     let (graph, backend) = (layer(), CpuBackend::new(Settings { threads: Some(1), ..Settings::default() }));

@@ -7,6 +7,7 @@
 use super::buffer::{Buffer, Narrow, Precision, Wide, with_elements};
 use super::dtype::DType;
 use super::layout::{self, Dims, Result};
+use super::spare_memory::Fresh;
 use super::strided::Tensor;
 use smallvec::SmallVec;
 
@@ -135,10 +136,10 @@ impl Tensor {
 
     /// A contiguous copy.
     pub fn copied(&self) -> Tensor {
-        let buffer = {
+        let fresh = {
             let source = self.storage().read();
             let n = self.numel();
-            let mut copy = Buffer::zeros(source.dtype(), n);
+            let mut copy = Fresh::any(source.dtype(), n);
             match self.is_contiguous() {
                 // The offset of a tensor without elements may be past the end.
                 _ if n == 0 => {}
@@ -147,17 +148,19 @@ impl Tensor {
             }
             copy
         };
-        Tensor::new(buffer, self.dtype(), self.shape()).on(self.device())
+        let laid = (self.shape().into(), layout::contiguous(self.shape()));
+        Tensor::in_fresh(fresh, self.dtype(), laid).on(self.device())
     }
 }
 
-fn copy_row(source: &Buffer, offset: usize, copy: &mut Buffer) {
+fn copy_row(source: &Buffer, offset: usize, copy: &mut Fresh) {
+    let known = copy.known.clone();
     macro_rules! rows {
         ($($name:ident)*) => {
-            match (source, copy) {
+            match (source, &mut copy.buffer) {
                 $((Buffer::$name(from), Buffer::$name(to)) => {
-                    let n = to.len();
-                    to.copy_from_slice(&from[offset..offset + n]);
+                    let n = known.len();
+                    to[known].copy_from_slice(&from[offset..offset + n]);
                 },)*
                 _ => unreachable!("both were made with one element type"),
             }
@@ -172,12 +175,14 @@ fn write_blocks<W: Wide>(tensor: &Tensor, elements: &[W]) {
     Reader::new(tensor).spill(&mut storage, elements);
 }
 
-/// Copies the elements of a tensor into a contiguous buffer of the same type.
-fn gather(source: &Buffer, tensor: &Tensor, copy: &mut Buffer) {
+/// Copies the elements of a tensor, contiguously, to new memory of the same type.
+fn gather(source: &Buffer, tensor: &Tensor, copy: &mut Fresh) {
+    let known = copy.known.clone();
     macro_rules! rows {
         ($($name:ident)*) => {
-            match (source, copy) {
+            match (source, &mut copy.buffer) {
                 $((Buffer::$name(from), Buffer::$name(to)) => {
+                    let to = &mut to[known];
                     Reader::new(tensor).runs(to.len(), |at, start, stride, n| {
                         for k in 0..n {
                             to[at + k] = from[(start + k as isize * stride) as usize];
@@ -226,7 +231,7 @@ pub(crate) fn map<W: Wide>(inputs: &[&Tensor], types: Types, f: &mut dyn FnMut(&
         .collect();
     let kept = types.precision.kept(types.common);
     let mut blocks: Vec<Vec<W>> = inputs.iter().map(|_| vec![W::default(); total.min(BLOCK)]).collect();
-    let mut out = Buffer::zeros(types.precision.kept(types.out), total);
+    let mut out = Fresh::any(types.precision.kept(types.out), total);
     let mut done = 0;
     while done < total {
         let n = (total - done).min(BLOCK);
@@ -239,7 +244,8 @@ pub(crate) fn map<W: Wide>(inputs: &[&Tensor], types: Types, f: &mut dyn FnMut(&
             }
         }
         f(&mut blocks);
-        with_elements!(&mut out, slots => store_run(&blocks[0], &mut slots[done..done + n]));
+        let first = out.known.start + done;
+        with_elements!(&mut out.buffer, slots => store_run(&blocks[0], &mut slots[first..first + n]));
         done += n;
     }
     let device = inputs.iter().find(|tensor| tensor.rank() > 0).or(inputs.first()).map(|tensor| tensor.device());
@@ -247,7 +253,7 @@ pub(crate) fn map<W: Wide>(inputs: &[&Tensor], types: Types, f: &mut dyn FnMut(&
     // that the addresses of elements agree.
     let operands: SmallVec<[_; 4]> = inputs.iter().map(|tensor| (tensor.shape(), tensor.strides())).collect();
     let strides = layout::traversal_strides(&shape, &operands);
-    Ok(Tensor::with_strides(out, types.out, &shape, strides).on(device.unwrap_or_default()))
+    Ok(Tensor::in_fresh(out, types.out, (shape, strides)).on(device.unwrap_or_default()))
 }
 
 fn round<W: Wide>(block: &mut [W], dtype: DType) {

@@ -147,6 +147,16 @@ impl Buffer {
         }
     }
 
+    /// Sets some elements to zero.
+    pub(crate) fn clear(&mut self, range: Range<usize>) {
+        with_elements!(self, elements => elements[range].fill(Default::default()));
+    }
+
+    /// The address of the first element.
+    pub(crate) fn address(&self) -> usize {
+        with_elements!(self, elements => elements.as_ptr().addr())
+    }
+
     /// Whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0

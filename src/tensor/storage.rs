@@ -138,7 +138,7 @@ impl Storage {
     }
 
     fn with(elements: Elements, known: Range<usize>) -> Storage {
-        let bytes = elements.get().len() * elements.get().element_size();
+        let bytes = known.len() * elements.get().element_size();
         BYTES.set(BYTES.get().saturating_add(bytes));
         PEAK.set(PEAK.get().max(BYTES.get()));
         Storage(Rc::new(Memory {

@@ -8,6 +8,7 @@ use super::buffer::{Buffer, C128, Narrow, Precision, Typed, Wide, with_elements}
 use super::dtype::{DType, Kind};
 use super::layout::{self, Dims, Result, refuse};
 use super::quantizer::Quantizer;
+use super::spare_memory::Fresh;
 use super::storage::{Device, Storage};
 use std::cell::{Cell, OnceCell};
 use std::ops::Range;
@@ -143,6 +144,14 @@ impl Tensor {
         }
     }
 
+    /// A tensor with these strides in new memory.
+    pub(crate) fn in_fresh(fresh: Fresh, dtype: DType, (shape, strides): (Dims, Dims)) -> Tensor {
+        let lender = fresh.lender().cloned();
+        let tensor = Tensor::placed(fresh.buffer, fresh.known, dtype, (shape, strides));
+        lender.iter().for_each(|lender| tensor.storage.lent_by(lender));
+        tensor
+    }
+
     /// A tensor with these strides into the part of the buffer that programs see.
     pub(crate) fn placed(buffer: Buffer, known: Range<usize>, dtype: DType, (shape, strides): (Dims, Dims)) -> Tensor {
         let offset = known.start;
@@ -176,7 +185,8 @@ impl Tensor {
 
     /// Zeros. [`layout::checked`] determines whether a shape is valid.
     pub fn zeros(dtype: DType, shape: &[i64], precision: Precision) -> Tensor {
-        Tensor::new(Buffer::zeros(precision.kept(dtype), layout::numel(shape)), dtype, shape)
+        let fresh = Fresh::zeros(precision.kept(dtype), layout::numel(shape));
+        Tensor::in_fresh(fresh, dtype, (shape.into(), layout::contiguous(shape)))
     }
 
     /// One number in every element.
@@ -193,9 +203,9 @@ impl Tensor {
 
     /// From numbers in logical order, rounded to the element type.
     pub fn of<W: Wide>(elements: &[W], dtype: DType, shape: &[i64], precision: Precision) -> Tensor {
-        let mut buffer = Buffer::zeros(precision.kept(dtype), elements.len());
-        with_elements!(&mut buffer, slots => store_all(elements, slots));
-        Tensor::new(buffer, dtype, shape)
+        let mut fresh = Fresh::any(precision.kept(dtype), elements.len());
+        with_elements!(&mut fresh.buffer, slots => store_all(elements, &mut slots[fresh.known.clone()]));
+        Tensor::in_fresh(fresh, dtype, (shape.into(), layout::contiguous(shape)))
     }
 
     /// From elements of exactly one type, in logical order.
@@ -205,7 +215,7 @@ impl Tensor {
 
     /// The same view of another memory with the same layout.
     pub fn over(&self, storage: Storage) -> Tensor {
-        debug_assert_eq!(storage.read().len(), self.storage().read().len());
+        debug_assert_eq!(storage.known().len(), self.storage().known().len());
         Tensor { storage, became: Rc::default(), ..self.now().clone() }
     }
 
@@ -557,7 +567,8 @@ impl Tensor {
             return Ok(self.copied());
         }
         let reach: i64 = self.shape().iter().zip(self.strides()).map(|(&n, &stride)| (n - 1) * stride).sum();
-        let memory = Tensor::new(Buffer::zeros(self.kept(), reach as usize + 1), self.dtype(), &[reach + 1]);
+        let fresh = Fresh::zeros(self.kept(), reach as usize + 1);
+        let memory = Tensor::in_fresh(fresh, self.dtype(), (Dims::from_slice(&[reach + 1]), Dims::from_slice(&[1])));
         let copy = memory.on(self.device()).as_strided(self.shape(), self.strides(), 0)?;
         copy.copy_from(self)?;
         Ok(copy)
@@ -573,8 +584,8 @@ impl Tensor {
         if self.strides() == &strides[..] || self.numel() == 0 {
             return self.clone();
         }
-        let mut copy =
-            Tensor::with_strides(Buffer::zeros(self.kept(), self.numel()), self.dtype(), self.shape(), strides);
+        let fresh = Fresh::any(self.kept(), self.numel());
+        let mut copy = Tensor::in_fresh(fresh, self.dtype(), (self.shape().into(), strides));
         copy.device = self.device();
         copy.copy_from(self).expect("the shapes are the same");
         copy
@@ -584,8 +595,8 @@ impl Tensor {
     /// no gaps.
     pub fn converted(&self, dtype: DType, precision: Precision) -> Tensor {
         let strides = layout::kept_strides(self.shape(), self.strides());
-        let buffer = Buffer::zeros(precision.kept(dtype), self.numel());
-        let mut copy = Tensor::with_strides(buffer, dtype, self.shape(), strides);
+        let fresh = Fresh::any(precision.kept(dtype), self.numel());
+        let mut copy = Tensor::in_fresh(fresh, dtype, (self.shape().into(), strides));
         copy.device = self.device();
         copy.copy_from(self).expect("the shapes are the same");
         copy

@@ -7,8 +7,8 @@ use crate::interpreter::call::{Answer, Call, Row, one};
 use crate::interpreter::environment::Release;
 use crate::interpreter::ivalue::IValue;
 use crate::interpreter::stop::Stop;
-use crate::tensor::buffer::Buffer;
 use crate::tensor::promotion::{join, of_scalar};
+use crate::tensor::spare_memory::Fresh;
 use crate::tensor::{DType, Kind, Precision, Scalar, Tensor, layout};
 
 /// The kernel table.
@@ -112,8 +112,8 @@ fn filled_like(call: &Call<'_>, value: Scalar) -> Answer {
         true => layout::contiguous(like.shape()),
         false => layout::kept_strides(like.shape(), like.strides()),
     };
-    let buffer = Buffer::zeros(call.precision().kept(dtype), like.numel());
-    let made = Tensor::with_strides(buffer, dtype, like.shape(), strides).on(like.device());
+    let fresh = Fresh::any(call.precision().kept(dtype), like.numel());
+    let made = Tensor::in_fresh(fresh, dtype, (like.shape().into(), strides)).on(like.device());
     made.fill(value);
     placed(call, formatted(call, made)?)
 }

@@ -7,6 +7,7 @@ use crate::interpreter::environment::Release;
 use crate::interpreter::ivalue::IValue;
 use crate::interpreter::stop::Stop;
 use crate::tensor::layout::{self, Dims, Fault, wrap, wrap_all};
+use crate::tensor::spare_memory::Fresh;
 use crate::tensor::{C128, DType, Tensor};
 
 /// The kernel table.
@@ -562,8 +563,7 @@ fn detach_in_place(call: &Call<'_>) -> Answer {
 fn in_format(x: &Tensor, format: i64) -> Result<Tensor, Stop> {
     let order = format_order(x.rank(), format)?;
     let strides = layout::strides_in_order(x.shape(), &order);
-    let kept = crate::tensor::buffer::Buffer::zeros(x.kept(), x.numel());
-    let made = placed(Tensor::with_strides(kept, x.dtype(), x.shape(), strides), x);
+    let made = placed(Tensor::in_fresh(Fresh::any(x.kept(), x.numel()), x.dtype(), (x.shape().into(), strides)), x);
     made.copy_from(x)?;
     Ok(made)
 }

@@ -26,7 +26,7 @@ use jitopt_core::interpreter::{Environment, IValue, Machine, Stop};
 use jitopt_core::ir::Graph;
 use jitopt_core::pass::Pipeline;
 use jitopt_core::runtime::backend::Counts;
-use jitopt_core::runtime::{CpuBackend, DeviceWork};
+use jitopt_core::runtime::{CpuBackend, DeviceWork, PlannedMemory};
 use jitopt_core::tensor::Precision;
 use jitopt_core::tensor::storage::with_peak;
 use jitopt_judge::sharing::{Copier, copies};
@@ -145,6 +145,10 @@ impl Contender {
         let mut watched = machine(&self.graph, &self.env, self.backend.as_deref()).watched(&mut self.operators);
         watched.run(copied(inputs)).map_err(stopped)?;
         Ok(results)
+    }
+
+    fn planned_memory(&self) -> Option<PlannedMemory> {
+        self.backend.as_ref()?.planned_memory().filter(|memory| memory.results > 0)
     }
 
     fn machine(&self) -> Machine<'_> {
@@ -330,6 +334,7 @@ impl Measured {
             let copied = row.contender.copied.join(", ");
             text += &format!("\n{}: copied before each run, as it may write to them: {copied}\n", row.name);
         }
+        self.rows.iter().for_each(|row| text += &row.shared_memory());
         let Middle { median, low, high } = self.faster;
         if self.rows.len() == 1 {
             return text
@@ -397,7 +402,21 @@ impl Row {
         )
     }
 
+    /// How results share memory.
+    fn shared_memory(&self) -> String {
+        let Some(memory) = self.contender.planned_memory() else { return String::new() };
+        let PlannedMemory { results, buffers, bytes, most_alive } = memory;
+        let kb = |bytes: usize| bytes as f64 / 1e3;
+        format!(
+            "\n{}: {results} results share {buffers} buffers of {:.3} kB, of which {:.3} are in use at most\n",
+            self.name,
+            kb(bytes),
+            kb(most_alive)
+        )
+    }
+
     fn json(&self) -> Value {
+        let memory = self.contender.planned_memory();
         let Contender { traffic, operators, peak, launches, fallen_back, tally, copied, .. } = &self.contender;
         json!({
             "name": self.name,
@@ -407,6 +426,12 @@ impl Row {
             "bytes_moved": traffic.moved,
             "bytes_made": traffic.made,
             "peak_bytes": peak,
+            "planned_memory": memory.map(|memory| json!({
+                "results": memory.results,
+                "buffers": memory.buffers,
+                "bytes": memory.bytes,
+                "bytes_in_use": memory.most_alive,
+            })),
             "operators": traffic.operators,
             "times": operators.json(),
             "kernels_launched": launches,
