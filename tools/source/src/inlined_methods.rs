@@ -20,6 +20,10 @@ const MOST_ROUNDS: usize = 100;
 /// Calls in calls.
 const DEEPEST: usize = 100;
 
+/// Nodes of all callees together, which are in memory at once: ten times those of the largest known
+/// models. Methods that call the same large one would each have a copy of it.
+const MOST_NODES: usize = 1 << 19;
+
 /// The passes that PyTorch runs on a graph before it is inlined: `preoptimizeGraph`.
 const PREPARATION: &str = "inline,peephole,constant-propagation{immutable-only},constant-pooling";
 /// The same up to 1.5.
@@ -31,6 +35,8 @@ struct Callees {
     prepared: BTreeMap<String, Graph>,
     /// Those, and the ones that are being prepared.
     seen: BTreeSet<String>,
+    /// The nodes of those that are prepared.
+    nodes: usize,
 }
 
 impl ArchiveCode {
@@ -86,7 +92,7 @@ impl ArchiveCode {
             self.prepare_callees(&callee, callees, depth + 1)?;
             let preparation = if self.release < Release(1, 6) { OLD_PREPARATION } else { PREPARATION };
             run(&mut callee, preparation, callees)?;
-            callees.prepared.insert(name, callee);
+            callees.keep(name, callee)?;
         }
         Ok(())
     }
@@ -298,6 +304,12 @@ pub fn called(graph: &Graph) -> Vec<MethodName> {
     found
 }
 
+/// The number of nodes, those of sections included.
+fn nodes(graph: &Graph) -> usize {
+    let sections = graph.all_nodes().filter_map(|node| graph.subgraph(node));
+    graph.all_nodes().count() + sections.map(nodes).sum::<usize>()
+}
+
 fn callee(graph: &Graph, node: Node) -> Option<MethodName> {
     let first = graph.inputs(node).next();
     match graph.kind(node) {
@@ -333,6 +345,16 @@ fn run(graph: &mut Graph, passes: &str, callees: &mut Callees) -> Result<()> {
 }
 
 impl Callees {
+    fn keep(&mut self, name: String, callee: Graph) -> Result<()> {
+        self.nodes += nodes(&callee);
+        if self.nodes > MOST_NODES {
+            let reason = format!("calls cannot be inlined: callees would become more than {MOST_NODES} nodes");
+            return Err(SourceError { is_too_large: true, ..SourceError::new(reason) });
+        }
+        self.prepared.insert(name, callee);
+        Ok(())
+    }
+
     /// Takes the prepared graphs that a graph calls, itself or through others: of a module with
     /// hundreds of methods each calls a few, and every run verifies what it is given.
     fn taken_for(&mut self, graph: &Graph) -> BTreeMap<String, Graph> {
