@@ -2,9 +2,9 @@
 //!
 //! The first run for arguments of a specification (element types, sizes and strides) is recorded:
 //! which results need memory, and when nothing reads them any more. Later runs for the same
-//! specification have a plan by which those share buffers, and allocate nothing. A run that makes
-//! other results than were planned, such as a loop that runs longer, goes on without the plan, and
-//! the next one is recorded anew.
+//! specification have a plan by which those share buffers, and allocate none for them. A run that
+//! makes other results than were planned, such as a loop that runs longer, goes on without the
+//! plan, and the next one is recorded anew.
 
 use super::division::Known;
 use super::launch_plan::{known, meets};
