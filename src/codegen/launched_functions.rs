@@ -4,7 +4,7 @@
 //! ```text
 //! x: Float(1, 67108864)
 //! sum(x)          wide_parts, merge     1041 parts of the row, then what they have left
-//! cumsum(x)       parts, parts1         the sums of parts, then each part with what is before it
+//! cumsum(x)       wide_parts, …1        the sums of parts, then each part with what is before it
 //! x + y.t()       squares               elements of y go through shared memory
 //! ```
 //!
@@ -74,7 +74,8 @@ impl Model<'_> {
         let wide = wide_of_parts(self.kernel, self.traversal, grid).filter(|wide| self.fits(*wide));
         let lanes = wide.map_or(1, |wide| wide.lanes);
         let (rows, elements) = (self.rows() as i64, self.extents.count as i64);
-        let parts = parts(rows, elements, grid.rows, Wide::plain(grid.threads, lanes))?;
+        let wide_threads = Wide::plain(grid.threads, lanes);
+        let parts = parts(self.kernel, (rows, elements), grid.rows, wide_threads)?;
         let merged = Extents { parts: parts.count as f64, ..self.extents.clone() };
         let part = Extents {
             rows: merged.rows * merged.parts,

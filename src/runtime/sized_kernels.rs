@@ -258,7 +258,7 @@ with prim::FusionGroup_0 = graph(%x : Float(*, *), %t : Float(*, *)):
         let outer = "%y : Tensor = aten::sum(%s, %rows, %no, %none)";
         let scan = "%y : Tensor = aten::cumsum(%s, %one, %none)";
         let softmax = "%y : Tensor = aten::softmax(%s, %zero, %none)";
-        let cases: [Case<'_>; 15] = [
+        let cases: [Case<'_>; 18] = [
             (points, [512, 256], [1, 512], &["_squares"]),
             (points, [8, 512], [1, 8], &[""]),
             (points, [512, 256], [512, 2], &[""]),
@@ -271,8 +271,11 @@ with prim::FusionGroup_0 = graph(%x : Float(*, *), %t : Float(*, *)):
             (sum, [2, 1_000_003], [1_000_003, 1], &["_parts", "_merge"]),
             (outer, [65_536, 1024], [1024, 1], &["_parts", "_merge"]),
             (outer, [16, 1024], [1024, 1], &[""]),
-            (scan, [1, 1 << 20], [1 << 20, 1], &["_parts", "_parts1"]),
-            (scan, [4096, 1000], [1000, 1], &[""]),
+            (scan, [1, 1 << 20], [1 << 20, 1], &["_wide_parts", "_wide_parts1"]),
+            (scan, [1, 1_000_003], [1_000_003, 1], &["_parts", "_parts1"]),
+            (scan, [4096, 500], [500, 1], &["_wide0"]),
+            (scan, [4096, 1000], [1000, 1], &["_wide1"]),
+            (scan, [4096, 1001], [1001, 1], &[""]),
             (softmax, [65_536, 64], [64, 1], &["_parts", "_merge", "_parts1", "_merge1", "_parts2"]),
         ];
         for (statements, shape, strides, functions) in cases {

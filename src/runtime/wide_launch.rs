@@ -136,7 +136,7 @@ impl<T: Copy> SplitFunctions<T> {
         let chosen = &phases.first()?.0;
         let wide = Wide::plain(chosen.grid.threads, chosen.lanes);
         let (rows, elements) = (i64::from(launch.rows), i64::from(launch.count));
-        let parts = parts(rows, elements, grid.rows, wide)?;
+        let parts = parts(of.0, (rows, elements), grid.rows, wide)?;
         (launch.parts, launch.share) = (u32::try_from(parts.count).ok()?, u32::try_from(parts.elements).ok()?);
         let taken = rows_of_block(grid) as i64;
         let blocks = (rows * parts.count + taken - 1) / taken;

@@ -4,7 +4,7 @@
     python tools/cuda/compile_emitted.py target/debug/jitopt testdata/codegen/*.ir
 
 Each file is printed as CUDA C, with `--passes=@default,fuse` where it has no fusion groups yet, and
-compiled for three architectures. Kernels are listed with their registers; one that spills registers
+compiled for the architectures below that NVRTC knows. Kernels are listed with their registers; one that spills registers
 into memory, and a file that does not compile, are errors. Without NVRTC nothing is compiled, which
 is said, and is no error.
 """
@@ -17,7 +17,7 @@ import subprocess
 import sys
 import sysconfig
 
-ARCHITECTURES = ("sm_75", "sm_80", "sm_90")
+ARCHITECTURES = (75, 80, 90, 100)
 OPTIONS = ("--fmad=false", "-default-device", "--device-int128", "--ptxas-options=-v")
 
 
@@ -28,6 +28,15 @@ def library():
     for path in filter(None, [os.environ.get("JITOPT_NVRTC"), *found]):
         return ctypes.CDLL(path)
     return None
+
+
+def known(nvrtc):
+    """Those of the architectures that NVRTC knows, by name."""
+    count = ctypes.c_int()
+    nvrtc.nvrtcGetNumSupportedArchs(ctypes.byref(count))
+    numbers = (ctypes.c_int * count.value)()
+    nvrtc.nvrtcGetSupportedArchs(numbers)
+    return [f"sm_{number}" for number in ARCHITECTURES if number in numbers]
 
 
 def compiled(nvrtc, text, architecture):
@@ -72,10 +81,11 @@ def main():
         print(f"skipped: {len(paths)} files are not compiled, for want of NVRTC (pip install nvidia-cuda-nvrtc-cu12)")
         return 0
     texts, kernels, wrong, most = 0, 0, 0, 0
+    architectures = known(nvrtc)
     for path in paths:
         text = emitted(jitopt, path)
         texts += bool(text)
-        for architecture in ARCHITECTURES if text else ():
+        for architecture in architectures if text else ():
             is_right, log = compiled(nvrtc, text, architecture)
             if not is_right:
                 wrong += 1
@@ -85,7 +95,7 @@ def main():
                 if spilled:
                     wrong += 1
                     print(f"{path}: {architecture}: {name} spills {spilled} bytes, with {registers} registers")
-    print(f"{texts} texts, {kernels} kernels on {len(ARCHITECTURES)} architectures, {most} registers at most, {wrong} wrong")
+    print(f"{texts} texts, {kernels} kernels on {', '.join(architectures)}, {most} registers at most, {wrong} wrong")
     return 1 if wrong or not texts else 0
 
 

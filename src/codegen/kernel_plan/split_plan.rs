@@ -25,6 +25,8 @@ const BLOCKS: i64 = 1056;
 /// The fewest elements of a part, for each thread that reduces it: fewer take less time than a
 /// second launch.
 const LEAST: i64 = 32;
+/// The same of scans, whose threads wait for each other twice at each.
+const LEAST_SCANNED: i64 = 8;
 
 /// The parts of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +42,6 @@ pub struct Parts {
 /// and all else is of rows: other long rows have more threads already.
 pub(crate) fn can_split(kernel: &Kernel, traversal: &Traversal, grid: Grid) -> bool {
     let loops = Loops::new(kernel, traversal, &super::Plan::plain(traversal, &super::TUNING));
-    let has_scan = kernel.steps.iter().any(|step| step.scan.is_some());
     let only_reduces = || loops.aims(0).iter().all(|aim| matches!(aim, Aim::Reduce(_)));
     let follows = match traversal.direction {
         Direction::Outer => grid.rows == RowsBy::Thread && loops.phases > 1,
@@ -49,7 +50,7 @@ pub(crate) fn can_split(kernel: &Kernel, traversal: &Traversal, grid: Grid) -> b
         }
         Direction::Points => false,
     };
-    let is_split = if has_scan { can_split_scans(&loops, grid) } else { follows };
+    let is_split = if kernel.has_scan() { can_split_scans(&loops, grid) } else { follows };
     is_split && kernel.column_reductions.is_empty()
 }
 
@@ -81,16 +82,22 @@ pub(crate) fn split_phases(kernel: &Kernel, traversal: &Traversal) -> Vec<bool> 
 /// How the threads of parts take contiguous elements, if they do: those of any number.
 pub(crate) fn wide_of_parts(kernel: &Kernel, traversal: &Traversal, grid: Grid) -> Option<Wide> {
     let wide = wide_functions(kernel, traversal, grid).into_iter().find(|wide| wide.rounds.is_none());
-    wide.map(|wide| Wide { threads: grid.threads, ahead: AHEAD, blocks: 0, ..wide })
+    let blocks = |wide: Wide| if kernel.has_scan() { wide.blocks } else { 0 };
+    wide.map(|wide| Wide { threads: grid.threads, ahead: AHEAD, blocks: blocks(wide), ..wide })
 }
 
 /// The parts of rows of so many elements, if it is worth it to split them.
-pub fn parts(rows: i64, elements: i64, by: RowsBy, wide: Wide) -> Option<Parts> {
+pub fn parts(kernel: &Kernel, (rows, elements): (i64, i64), by: RowsBy, wide: Wide) -> Option<Parts> {
+    let least = if kernel.has_scan() { LEAST_SCANNED } else { LEAST };
+    parts_of((rows, elements), by, wide, least)
+}
+
+fn parts_of((rows, elements): (i64, i64), by: RowsBy, wide: Wide, least: i64) -> Option<Parts> {
     let (wanted, together) = match by {
         RowsBy::Thread => (THREADS / rows.max(1), 1),
         RowsBy::Block => (BLOCKS / rows.max(1), (wide.threads * wide.lanes) as i64),
     };
-    let count = wanted.min(elements / (LEAST * together));
+    let count = wanted.min(elements / (least * together));
     let each = (elements + count - 1).checked_div(count)?;
     let elements_of_part = (each + together - 1) / together * together;
     let count = (elements + elements_of_part - 1) / elements_of_part;
@@ -107,14 +114,15 @@ mod tests {
         for (rows, lanes) in by {
             let wide = Wide::plain(256, lanes);
             for n in [0, 1, 31, 64, 1000, 4096, 65_536, 1_000_003, 1 << 30] {
-                for k in [1, 3, 1024, 1 << 20] {
-                    let Some(parts) = parts(k, n, rows, wide) else { continue };
+                for (k, least) in [1, 3, 1024, 1 << 20].into_iter().flat_map(|k| [(k, LEAST), (k, LEAST_SCANNED)]) {
+                    let Some(parts) = parts_of((k, n), rows, wide, least) else { continue };
                     assert!(parts.count > 1 && parts.elements * parts.count >= n, "{k} {n} {parts:?}");
                     assert!(parts.elements * (parts.count - 1) < n, "{k} {n} {parts:?}: the last part is empty");
                     assert_eq!(parts.elements % lanes as i64, 0);
                 }
             }
         }
-        assert_eq!(parts(1024, 65_536, RowsBy::Thread, Wide::plain(256, 1)).map(|p| p.count), Some(256));
+        let of_threads = parts_of((1024, 65_536), RowsBy::Thread, Wide::plain(256, 1), LEAST);
+        assert_eq!(of_threads.map(|p| p.count), Some(256));
     }
 }

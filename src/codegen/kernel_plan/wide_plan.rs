@@ -12,7 +12,7 @@
 //!                                       of any length
 //! ```
 //!
-//! A row that fits is kept: later phases read from registers what earlier ones have computed. The
+//! Scans have those of a warp and that of any length. A row that fits is kept: later phases read from registers what earlier ones have computed. The
 //! launch takes the first function that fits its sizes; see [`Wide::fits`]. So which elements a
 //! thread combines follows from sizes, strides and offsets alone, and so do the digits of results.
 //!
@@ -51,6 +51,9 @@ const KEPT: [Kept; 4] = [
 const REGISTERS: usize = 1 << 16;
 /// See [`REGISTERS`].
 const OTHERS: usize = 24;
+/// Registers of a thread that scans rows of any length: without a limit NVRTC aims at more blocks,
+/// and spills up to 16 bytes of them in 3 of 350 kernels (sm_80, sm_100).
+const SCANNING: usize = 80;
 /// Values of four bytes that a thread keeps at most, of 255 registers.
 pub const MOST_KEPT: usize = 96;
 /// Threads of a block for rows of any length, of which a multiprocessor holds two: 64 registers are
@@ -118,8 +121,7 @@ impl Wide {
 
 /// The functions for contiguous elements, in the order in which a launch tries them.
 pub(crate) fn wide_functions(kernel: &Kernel, traversal: &Traversal, grid: Grid) -> Vec<Wide> {
-    let has_scan = kernel.steps.iter().any(|step| step.scan.is_some());
-    if has_scan || traversal.inner.contains(&Inner::Strided) || !traversal.inner.contains(&Inner::Unit) {
+    if traversal.inner.contains(&Inner::Strided) || !traversal.inner.contains(&Inner::Unit) {
         return Vec::new();
     }
     let lanes = lanes(kernel, traversal);
@@ -127,6 +129,8 @@ pub(crate) fn wide_functions(kernel: &Kernel, traversal: &Traversal, grid: Grid)
         (RowsBy::Thread, Direction::Points) => {
             vec![Wide { groups: groups(kernel, traversal, lanes), ..Wide::plain(grid.threads, lanes) }]
         }
+        (RowsBy::Block, Direction::Inner) if kernel.has_scan() => of_scanned_rows(kernel, traversal, lanes, grid),
+        (RowsBy::Block, _) if kernel.has_scan() => Vec::new(),
         (RowsBy::Block, Direction::Inner | Direction::Split) => of_rows(kernel, traversal, lanes),
         _ => Vec::new(),
     }
@@ -148,17 +152,38 @@ fn groups(kernel: &Kernel, traversal: &Traversal, lanes: usize) -> usize {
 }
 
 fn of_rows(kernel: &Kernel, traversal: &Traversal, lanes: usize) -> Vec<Wide> {
+    let any_length = Wide { ahead: AHEAD * 3 / 4, blocks: 2, ..Wide::plain(ANY_LENGTH, lanes) };
+    of_lengths((kernel, traversal), lanes, &KEPT, any_length)
+}
+
+/// The functions for scans: a warp exchanges states without barriers. Blocks wait at two in each
+/// round, so that a multiprocessor is to have several of them, and read less far ahead.
+fn of_scanned_rows(kernel: &Kernel, traversal: &Traversal, lanes: usize, grid: Grid) -> Vec<Wide> {
+    let any_length = Wide { ahead: 2 * WIDEST, ..scanning(grid, lanes) };
+    of_lengths((kernel, traversal), lanes, &KEPT[..2], any_length)
+}
+
+/// The threads of a block that scan rows of any length.
+fn scanning(grid: Grid, lanes: usize) -> Wide {
+    Wide { blocks: REGISTERS / (SCANNING * grid.threads), ..Wide::plain(grid.threads, lanes) }
+}
+
+fn of_lengths(
+    (kernel, traversal): (&Kernel, &Traversal),
+    lanes: usize,
+    lengths: &[Kept],
+    any_length: Wide,
+) -> Vec<Wide> {
     // Partial sums have a copy for each block, in which the warps of several rows would meet.
     let are_alone = !kernel.column_reductions.is_empty();
     let moving = (0..kernel.accesses()).filter(|&at| traversal.inner[at] == Inner::Unit);
     // Those of an element of eight bytes.
     let registers = moving.map(|at| kernel.dtype_of(at).size().div_ceil(4)).max().unwrap_or(1);
-    let kept = KEPT.iter().map(|kept| {
+    let kept = lengths.iter().map(|kept| {
         let rows = if are_alone { 1 } else { kept.rows };
         let rounds = Some(kept.elements / (lanes * registers));
         Wide { threads: kept.threads * rows, rows, lanes, groups: 1, rounds, ahead: AHEAD, blocks: kept.blocks }
     });
     let fits = |wide: &Wide| wide.rounds != Some(0) && shared(kernel, wide.threads) <= SHARED;
-    let any_length = Wide { ahead: AHEAD * 3 / 4, blocks: 2, ..Wide::plain(ANY_LENGTH, lanes) };
     kept.chain([any_length]).filter(fits).collect()
 }

@@ -103,11 +103,11 @@ pub(crate) fn build_split(
     has_no_guards(kernel, traversal)?;
     let grid = plan.grid.ok_or("processors have split reductions of their own")?;
     let mut builder = Builder::new(kernel, traversal, plan);
+    builder.wide = wide;
     if kernel.has_scan() {
         builder.scans_of_parts(phase, grid);
         return Ok(builder.nest);
     }
-    builder.wide = wide;
     builder.split_on_grid((split, phase), grid);
     Ok(builder.nest)
 }

@@ -125,16 +125,9 @@ impl Builder<'_> {
         for &k in &reduced {
             self.begin_state(k, body);
         }
-        let scans = self.begin_scans(phase, aims, body);
-        if grid.rows == RowsBy::Block && !scans.is_empty() {
-            self.scan_by_block((phase, aims), &scans, grid.threads, body);
-        } else if let Some(wide) = self.wide {
-            self.wide_elements((phase, aims), wide, body);
-        } else {
-            let mut inner = self.located();
-            self.element(phase, aims, &mut inner);
-            let bind = if grid.rows == RowsBy::Block { Bind::Thread } else { Bind::Serial };
-            body.push(For::over(Axis::Elements, bind, inner));
+        match self.wide {
+            Some(wide) => self.wide_elements((phase, aims), wide, body),
+            None => self.single_elements((phase, aims), grid, body),
         }
         if grid.rows == RowsBy::Block && !reduced.is_empty() {
             let threads = grid.threads / self.wide.map_or(1, |wide| wide.rows);
@@ -144,6 +137,18 @@ impl Builder<'_> {
         for k in reduced {
             self.finish_on_grid(k, body);
         }
+    }
+
+    /// The loop of threads that take an element at a time.
+    fn single_elements(&mut self, (phase, aims): (usize, &[Aim]), grid: Grid, body: &mut Vec<Stmt>) {
+        let scans = self.begin_scans(phase, aims, body);
+        if grid.rows == RowsBy::Block && !scans.is_empty() {
+            return self.scan_by_block((phase, aims), &scans, grid.threads, body);
+        }
+        let mut inner = self.located();
+        self.element(phase, aims, &mut inner);
+        let bind = if grid.rows == RowsBy::Block { Bind::Thread } else { Bind::Serial };
+        body.push(For::over(Axis::Elements, bind, inner));
     }
 
     /// The reductions of a phase.

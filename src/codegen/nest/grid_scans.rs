@@ -28,6 +28,24 @@
 //!   if element < end: v_y = p_y, out0[i] = v_y
 //! ```
 //!
+//! Threads that take several elements at once, see `wide_nests.rs`, add up their own ones and
+//! exchange what is before those; a row that has a warp alone needs no shared memory:
+//!
+//! ```text
+//! for each of 4 rounds, unrolled
+//!   variable p_y = 0
+//!   if first < end, for each of 4 elements: p_y = p_y + v_x
+//!   …                                                p_y of all lanes up to this one, as above
+//!   variable last_p_y = p_y of lane 31
+//!   p_y = p_y of the lane before, 0 of the first one
+//!   p_y = r_y + p_y
+//!   r_y = r_y + last_p_y
+//!   if first < end
+//!     variable upto_p_y = p_y
+//!     for each of 4 elements: upto_p_y = upto_p_y + v_x, v_y = upto_p_y, out0[i] = v_y
+//!     deliver 4 elements of out0
+//! ```
+//!
 //! Where rows are few and long, two launches take parts of them: in the first one each block leaves
 //! what its part adds up to, in the second one it adds up what the parts before its own have left,
 //! and goes on from there.
@@ -38,12 +56,23 @@
 
 use super::build::{Builder, constant, copy, known, plain, term, with_letter};
 use super::state_rules::{HAS_WARP_BEFORE, IS_BEHIND, IS_FIRST_THREAD, IS_IN_ROW, IS_LAST_LANE, LONG_PRODUCT, SUM};
-use super::{Axis, Bind, Compute, For, Known, Origin, Split, Spread, Stmt, Term};
+use super::wide_nests::{OfPhase, in_row};
+use super::{Axis, Bind, Compute, For, Known, Origin, Split, Spread, Stmt, Term, Whole};
 use crate::codegen::kernel::Source;
-use crate::codegen::kernel_plan::{Grid, RowsBy, WARP};
+use crate::codegen::kernel_plan::{Grid, RowsBy, WARP, Wide};
 use crate::codegen::loop_structure::Aim;
 use crate::codegen::monoid::{Monoid, Slot};
 use crate::ops::recipes::ReduceOp;
+use std::collections::BTreeSet;
+
+/// The elements whose state a thread has after an exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Upto {
+    /// Those up to its own one.
+    Own,
+    /// Those before its own ones.
+    Before,
+}
 
 impl Builder<'_> {
     /// The states of the scans of a phase, which begin with a row. A later phase computes a scan
@@ -83,10 +112,50 @@ impl Builder<'_> {
         if !by_block {
             self.run_on(i, variable, body);
         }
+        body.push(self.value_of_scan(i, variable));
+    }
+
+    fn value_of_scan(&self, i: usize, variable: usize) -> Stmt {
         let step = &self.kernel.steps[i];
         let (term, note) = (copy(plain(Origin::Variable(variable))), step.line.clone());
         let compute = Compute::Finish { term, rounded: self.rounded(step.out, Source::Step(i)) };
-        body.push(Stmt::Let { value: self.step(i), compute, note });
+        Stmt::Let { value: self.step(i), compute, note }
+    }
+
+    /// What the elements before the row add up to, in the first round.
+    pub(super) fn begin_state_of_row(&mut self, i: usize, phase: usize, body: &mut Vec<Stmt>) {
+        self.begin_scan('r', i, phase, body);
+    }
+
+    /// What threads that take several elements exchange before they compute those of a round: what
+    /// all elements before their own add up to.
+    pub(super) fn scans_of_round(&mut self, number: usize, phase: &OfPhase) -> Vec<Stmt> {
+        let (mut round, wide) = (Vec::new(), self.wide);
+        for i in self.scans_of(phase) {
+            let Some(own) = self.begin_scan('p', i, number, &mut round) else { continue };
+            let aims = [Aim::Total(i)];
+            let total = self.of_aims(&aims, &phase.read);
+            let group = self.wide_group(&total, (number, &aims));
+            round.push(in_row(Whole::Row, group));
+            let carried = self.names[&self.name_of_scan('r', i, number)];
+            let threads = self.nest.threads.unwrap_or(WARP) / wide.map_or(1, |wide| wide.rows);
+            self.scan_of_block(i, (own, carried), (threads, Upto::Before), &mut round);
+        }
+        round
+    }
+
+    /// Takes an element into what those of a thread add up to.
+    pub(super) fn take_into_scan(&mut self, i: usize, phase: usize, lane: &mut Vec<Stmt>) {
+        let own = self.names.get(&self.name_of_scan('p', i, phase)).copied().unwrap_or_default();
+        self.run_on(i, own, lane);
+    }
+
+    /// The values of a scan at the elements of a thread, which begins with what is before them.
+    pub(super) fn run_along(&mut self, i: usize, phase: usize, group: &mut Vec<Stmt>, lane: &mut Vec<Stmt>) {
+        let own = self.names.get(&self.name_of_scan('p', i, phase)).copied().unwrap_or_default();
+        let upto = self.made_like("upto", own, Origin::Variable(own), group);
+        self.run_on(i, upto, lane);
+        lane.push(self.value_of_scan(i, upto));
     }
 
     /// The loop over the chunks of a row.
@@ -105,7 +174,7 @@ impl Builder<'_> {
             self.run_on(i, own, &mut taken);
             chunk.push(self.in_row(taken));
             let carried = self.names[&self.name_of_scan('r', i, phase)];
-            self.scan_of_block(i, (own, carried), threads, &mut chunk);
+            self.scan_of_block(i, (own, carried), (threads, Upto::Own), &mut chunk);
         }
         let mut last = self.located();
         self.element(phase, aims, &mut last);
@@ -147,33 +216,70 @@ impl Builder<'_> {
         body.push(For::over(Axis::Distances(lanes), Bind::Unroll, distance));
     }
 
-    /// Makes the state of a thread that of all elements up to its own: of this chunk, and of those
-    /// before.
-    fn scan_of_block(&mut self, i: usize, (own, carried): (usize, usize), threads: usize, body: &mut Vec<Stmt>) {
+    /// Makes the state of a thread that of all elements up to its own, or of those before: of this
+    /// chunk, and of those before.
+    fn scan_of_block(
+        &mut self,
+        i: usize,
+        (own, carried): (usize, usize),
+        (threads, upto): (usize, Upto),
+        body: &mut Vec<Stmt>,
+    ) {
         let warps = threads / WARP;
         self.scan_of_lanes(i, own, WARP, body);
-        let mut whole = Origin::OfLane(own, WARP - 1);
-        if warps > 1 {
-            let (name, ty) = (format!("all_{}", self.nest.variables[own].name), self.nest.variables[own].ty);
-            let all = self.declared_as(name, ty, Spread::Warps(warps), false);
-            let leave = self.set_of_scan(i, all, copy(plain(Origin::Variable(own))));
-            body.push(Stmt::Begin(vec![(all, None)]));
-            body.push(Stmt::If { when: term(IS_LAST_LANE, [('l', known(Known::Lane))]), body: vec![leave] });
-            body.push(Stmt::Barrier);
-            let warp = self.made_like("warp", own, Origin::OfWarp(all), body);
-            self.scan_of_lanes(i, warp, warps, body);
-            let before = self.made_like("warps_before", own, Origin::OfWarpBefore(warp), body);
-            let taken = self.both(i, Origin::Variable(before), Origin::Variable(own));
-            let when = term(HAS_WARP_BEFORE, [('w', known(Known::Warp))]);
-            body.push(Stmt::If { when, body: vec![self.set_of_scan(i, own, taken)] });
-            whole = Origin::OfLane(warp, warps - 1);
+        let last_lane = Origin::OfLane(own, WARP - 1);
+        let of_warp = (warps == 1).then(|| self.made_like("last", own, last_lane, body));
+        let warp = (warps > 1).then(|| self.scan_of_warps(i, own, warps, body));
+        if upto == Upto::Before {
+            self.step_back(i, own, body);
         }
-        let last = self.made_like("last", own, whole, body);
+        let of_block = warp.map(|warp| self.take_warps_before(i, (own, warp), warps, body));
+        let last = of_block.or(of_warp).unwrap_or(own);
         let taken = self.both(i, Origin::Variable(carried), Origin::Variable(own));
         body.push(self.set_of_scan(i, own, taken));
         let taken = self.both(i, Origin::Variable(carried), Origin::Variable(last));
         body.push(self.set_of_scan(i, carried, taken));
         body.extend((warps > 1).then_some(Stmt::Barrier));
+    }
+
+    /// Scans what the warps of a block add up to, in each of them.
+    fn scan_of_warps(&mut self, i: usize, own: usize, warps: usize, body: &mut Vec<Stmt>) -> usize {
+        let (name, ty) = (format!("all_{}", self.nest.variables[own].name), self.nest.variables[own].ty);
+        let all = self.declared_as(name, ty, Spread::Warps(warps), false);
+        let leave = self.set_of_scan(i, all, copy(plain(Origin::Variable(own))));
+        body.push(Stmt::Begin(vec![(all, None)]));
+        body.push(Stmt::If { when: term(IS_LAST_LANE, [('l', known(Known::Lane))]), body: vec![leave] });
+        body.push(Stmt::Barrier);
+        let warp = self.made_like("warp", own, Origin::OfWarp(all), body);
+        self.scan_of_lanes(i, warp, warps, body);
+        warp
+    }
+
+    /// Takes the warps before into the state of a thread. The result is what all warps add up to.
+    fn take_warps_before(
+        &mut self,
+        i: usize,
+        (own, warp): (usize, usize),
+        warps: usize,
+        body: &mut Vec<Stmt>,
+    ) -> usize {
+        let before = self.made_like("warps_before", own, Origin::OfWarpBefore(warp), body);
+        let taken = self.both(i, Origin::Variable(before), Origin::Variable(own));
+        let when = term(HAS_WARP_BEFORE, [('w', known(Known::Warp))]);
+        body.push(Stmt::If { when, body: vec![self.set_of_scan(i, own, taken)] });
+        self.made_like("last", own, Origin::OfLane(warp, warps - 1), body)
+    }
+
+    /// Makes the state of a lane that of the lane before it, and of the first one that of nothing.
+    fn step_back(&mut self, i: usize, own: usize, body: &mut Vec<Stmt>) {
+        let Some(slot) = self.slot_of_scan(i) else { return };
+        let mut once = Vec::new();
+        let before = self.made_like("lane_before", own, Origin::Before(own), &mut once);
+        once.push(self.set_of_scan(i, own, constant(slot.initial)));
+        let when = term(IS_BEHIND, [('t', known(Known::Lane)), ('h', known(Known::Distance))]);
+        let taken = copy(plain(Origin::Variable(before)));
+        once.push(Stmt::If { when, body: vec![self.set_of_scan(i, own, taken)] });
+        body.push(For::over(Axis::Distances(2), Bind::Unroll, once));
     }
 
     /// Makes the state of each thread what those of all threads of a block add up to.
@@ -207,7 +313,10 @@ impl Builder<'_> {
             _ => {
                 let scans = self.begin_scans(0, &aims, &mut body);
                 scans.iter().enumerate().for_each(|(slot, &i)| self.go_on(slot, i, grid, &mut body));
-                self.scan_by_block((0, &aims), &scans, grid.threads, &mut body);
+                match self.wide {
+                    Some(wide) => self.wide_part(&aims, wide, &mut body),
+                    None => self.scan_by_block((0, &aims), &scans, grid.threads, &mut body),
+                }
                 scans
             }
         };
@@ -220,14 +329,26 @@ impl Builder<'_> {
         let steps = self.loops.steps(0, aims);
         let scans: Vec<usize> = steps.into_iter().filter(|&i| self.kernel.steps[i].scan.is_some()).collect();
         let own: Vec<usize> = scans.iter().filter_map(|&i| self.begin_scan('p', i, 0, body)).collect();
-        let mut inner = self.located();
-        self.element(0, &scans.iter().map(|&i| Aim::Total(i)).collect::<Vec<_>>(), &mut inner);
-        scans.iter().zip(&own).for_each(|(&i, &own)| self.run_on(i, own, &mut inner));
-        body.push(For::over(Axis::Elements, Bind::Thread, inner));
+        let totals: Vec<Aim> = scans.iter().map(|&i| Aim::Total(i)).collect();
+        match self.wide {
+            Some(wide) => self.wide_part(&totals, wide, body),
+            None => {
+                let mut inner = self.located();
+                self.element(0, &totals, &mut inner);
+                scans.iter().zip(&own).for_each(|(&i, &own)| self.run_on(i, own, &mut inner));
+                body.push(For::over(Axis::Elements, Bind::Thread, inner));
+            }
+        }
         scans.iter().zip(&own).for_each(|(&i, &own)| self.whole_of_block(i, own, grid.threads, body));
         let left = own.iter().enumerate().map(|(slot, &variable)| Stmt::Leave { variable, slot }).collect();
         body.push(Stmt::If { when: term(IS_FIRST_THREAD, [('t', known(Known::Thread))]), body: left });
         scans
+    }
+
+    /// The loop over the elements of a part, several of which a thread takes at once.
+    fn wide_part(&mut self, aims: &[Aim], wide: Wide, body: &mut Vec<Stmt>) {
+        let phase = self.of_aims(aims, &BTreeSet::new());
+        self.spans((&phase, (0, aims)), wide, body);
     }
 
     /// Makes the carried state of a scan what the parts before this one add up to.

@@ -50,12 +50,17 @@ const MOST_ROUNDS: usize = 4;
 
 /// The work of a phase on elements, by the numbers of values: loads, then steps in their order.
 #[derive(Clone, Debug, Default)]
-struct OfPhase {
+pub(super) struct OfPhase {
     /// The values that are read from memory, or computed.
     made: BTreeSet<usize>,
     /// The values that an earlier phase has computed.
-    read: BTreeSet<usize>,
+    pub(super) read: BTreeSet<usize>,
 }
+
+/// A loop of the threads of a row: the number of its phase, and its aims.
+pub(super) type Aimed<'a> = (usize, &'a [Aim]);
+/// The same with its work.
+pub(super) type Work<'a> = (&'a OfPhase, Aimed<'a>);
 
 impl Builder<'_> {
     /// Makes the accesses wide that differ from element to element, and the buffers for what later
@@ -121,7 +126,11 @@ impl Builder<'_> {
     }
 
     fn of_phase(&self, number: usize, made_before: &BTreeSet<usize>) -> OfPhase {
-        let aims = self.loops.aims(number);
+        self.of_aims(&self.loops.aims(number), made_before)
+    }
+
+    /// The work on elements for some aims.
+    pub(super) fn of_aims(&self, aims: &[Aim], made_before: &BTreeSet<usize>) -> OfPhase {
         let mut wanted: Vec<usize> =
             aims.iter().filter_map(|&aim| self.value_of(source_of(self.kernel, aim))).collect();
         let mut phase = OfPhase::default();
@@ -138,28 +147,45 @@ impl Builder<'_> {
     }
 
     /// The loops over the elements of a row.
-    pub(super) fn wide_elements(&mut self, (number, aims): (usize, &[Aim]), wide: Wide, body: &mut Vec<Stmt>) {
-        let Some(rounds) = wide.rounds else { return self.spans((number, aims), wide, body) };
-        let phase = self.of_phases().swap_remove(number);
-        let fetched = self.fetched(&phase);
-        let batch = self.batch(&fetched, rounds, wide, phase.read.is_empty());
+    pub(super) fn wide_elements(&mut self, aimed: Aimed<'_>, wide: Wide, body: &mut Vec<Stmt>) {
+        let phase = match wide.rounds {
+            Some(_) => self.of_phases().swap_remove(aimed.0),
+            None => self.of_aims(aimed.1, &BTreeSet::new()),
+        };
+        self.scans_of(&phase).into_iter().for_each(|i| self.begin_state_of_row(i, aimed.0, body));
+        match wide.rounds {
+            Some(rounds) => self.batches(rounds, (&phase, aimed), wide, body),
+            None => self.spans((&phase, aimed), wide, body),
+        }
+    }
+
+    /// The scans that a phase computes.
+    pub(super) fn scans_of(&self, phase: &OfPhase) -> Vec<usize> {
+        let steps = phase.made.iter().filter_map(|&value| self.step_of(value));
+        steps.filter(|&i| self.kernel.steps[i].scan.is_some()).collect()
+    }
+
+    /// The loop over the elements of a row that is kept.
+    fn batches(&mut self, rounds: usize, of: Work<'_>, wide: Wide, body: &mut Vec<Stmt>) {
+        let fetched = self.fetched(of.0);
+        let batch = self.batch(&fetched, rounds, wide, of.0.read.is_empty());
         match batch < rounds && !fetched.is_empty() {
             true => {
-                let loops = self.rounds((batch, Whole::Batch), (&phase, aims), fetched);
+                let loops = self.rounds((batch, Whole::Batch), of, fetched);
                 body.push(For::over(Axis::Batches(rounds / batch), Bind::Unroll, loops));
             }
-            false => body.extend(self.rounds((rounds, Whole::Row), (&phase, aims), fetched)),
+            false => body.extend(self.rounds((rounds, Whole::Row), of, fetched)),
         }
     }
 
     /// The loop over the elements of a row of any length.
-    fn spans(&mut self, (number, aims): (usize, &[Aim]), wide: Wide, body: &mut Vec<Stmt>) {
-        let of = |phase: usize| self.of_phase(phase, &BTreeSet::new());
-        let batch = |phase: usize| self.batch(&self.fetched(&of(phase)), MOST_ROUNDS, wide, true);
+    pub(super) fn spans(&mut self, of: Work<'_>, wide: Wide, body: &mut Vec<Stmt>) {
+        let phase = |number: usize| self.of_phase(number, &BTreeSet::new());
+        let batch = |number: usize| self.batch(&self.fetched(&phase(number)), MOST_ROUNDS, wide, true);
         // All phases read an access in the same rounds.
-        let (phase, count) = (of(number), (0..self.loops.phases).map(batch).min().unwrap_or(1));
-        let fetched = self.fetched(&phase);
-        let loops = self.rounds((count, Whole::Span), (&phase, aims), fetched);
+        let count = (0..self.loops.phases).map(batch).min().unwrap_or(1);
+        let fetched = self.fetched(of.0);
+        let loops = self.rounds((count, Whole::Span), of, fetched);
         body.push(For::over(Axis::Spans(count), Bind::Serial, loops));
     }
 
@@ -168,22 +194,20 @@ impl Builder<'_> {
         phase.made.iter().copied().filter(|&value| self.is_fetched(value)).collect()
     }
 
-    /// Loops over some rounds, the first of which reads ahead.
-    fn rounds(
-        &mut self,
-        (count, of): (usize, Whole),
-        (phase, aims): (&OfPhase, &[Aim]),
-        fetched: Vec<usize>,
-    ) -> Vec<Stmt> {
+    /// Loops over some rounds, the first of which reads ahead. A scan takes elements twice, and
+    /// reads them once.
+    fn rounds(&mut self, (count, of): (usize, Whole), (phase, aimed): Work<'_>, fetched: Vec<usize>) -> Vec<Stmt> {
         let mut loops = Vec::new();
-        if !fetched.is_empty() && count > 1 {
+        if !fetched.is_empty() && (count > 1 || self.kernel.has_scan()) {
             fetched.iter().for_each(|&at| self.nest.accesses[at].ahead = count);
             loops.extend(fetched.iter().map(|&at| Stmt::Reserve(at)));
             let located = Stmt::Locate { accesses: fetched.clone(), at: Axis::Elements };
             let read = std::iter::once(located).chain(fetched.into_iter().map(Stmt::Fetch));
             loops.push(in_rounds((count, of), read.collect()));
         }
-        loops.push(in_rounds((count, of), self.wide_group(phase, aims)));
+        let mut round = self.scans_of_round(aimed.0, phase);
+        round.push(in_row(of, self.wide_group(phase, aimed)));
+        loops.push(For::over(Axis::Rounds { count, of }, Bind::Unroll, round));
         loops
     }
 
@@ -209,7 +233,7 @@ impl Builder<'_> {
     /// The points of a thread.
     pub(super) fn wide_points(&mut self, aims: &[Aim], body: &mut Vec<Stmt>) {
         let phase = self.of_phase(0, &BTreeSet::new());
-        body.extend(self.wide_group(&phase, aims));
+        body.extend(self.wide_group(&phase, (0, aims)));
     }
 
     /// The points of a thread, of which it reads several groups ahead.
@@ -223,7 +247,7 @@ impl Builder<'_> {
         body.extend(fetched.iter().map(|&at| Stmt::Reserve(at)));
         let others: Vec<usize> = (0..self.kernel.accesses()).filter(|at| !fetched.contains(at)).collect();
         let mut group: Vec<Stmt> = located(others).into_iter().collect();
-        group.extend(self.wide_group(&phase, &aims));
+        group.extend(self.wide_group(&phase, (0, &aims)));
         // A group without operands, or whose operands are one element each, reads nothing ahead.
         if let Some(first) = located(fetched.clone()) {
             let read = std::iter::once(first).chain(fetched.into_iter().map(Stmt::Fetch));
@@ -234,9 +258,13 @@ impl Builder<'_> {
     }
 
     /// The statements of a thread on the elements that it takes at once.
-    fn wide_group(&mut self, phase: &OfPhase, aims: &[Aim]) -> Vec<Stmt> {
+    pub(super) fn wide_group(&mut self, phase: &OfPhase, (number, aims): Aimed<'_>) -> Vec<Stmt> {
+        // What a scan adds up is computed again with its results, and writes none.
+        let is_total = aims.iter().any(|aim| matches!(aim, Aim::Total(_)));
+        let is_read = |at: &usize| *at < self.kernel.loads.len() && phase.made.contains(at);
         let moving = |at: &usize| !self.nest.accesses[*at].is_of_row && self.nest.accesses[*at].ahead == 0;
-        let accesses: Vec<usize> = (0..self.kernel.accesses()).filter(moving).collect();
+        let accesses = (0..self.kernel.accesses()).filter(moving);
+        let accesses: Vec<usize> = accesses.filter(|at| !is_total || is_read(at)).collect();
         let located = (!accesses.is_empty()).then_some(Stmt::Locate { accesses, at: Axis::Elements });
         let (mut group, mut lane): (Vec<Stmt>, Vec<Stmt>) = (located.into_iter().collect(), Vec::new());
         for &value in &phase.read {
@@ -245,6 +273,7 @@ impl Builder<'_> {
         }
         for &value in &phase.made {
             match self.step_of(value) {
+                Some(i) if self.kernel.steps[i].scan.is_some() => self.run_along(i, number, &mut group, &mut lane),
                 Some(i) => lane.push(self.applied_on_grid(i)),
                 None if self.is_fetched(value) => {
                     let is_ahead = self.nest.accesses[value].ahead > 0;
@@ -254,7 +283,7 @@ impl Builder<'_> {
                 // All of the elements that a thread takes at once read the same one.
                 None => group.push(self.load(value)),
             }
-            lane.extend(self.keep(value));
+            lane.extend(self.keep(value).filter(|_| !is_total));
         }
         let stored = aims.iter().filter_map(|aim| if let Aim::Store(k) = aim { Some(*k) } else { None });
         let written: Vec<usize> = stored.map(|k| self.kernel.loads.len() + k).collect();
@@ -262,6 +291,7 @@ impl Builder<'_> {
             match aim {
                 Aim::Store(k) => self.store(k, &mut lane),
                 Aim::Reduce(k) => self.take_element(k, &mut lane),
+                Aim::Total(i) => self.take_into_scan(i, number, &mut lane),
                 // Plans for grids keep nothing, and have no other aims.
                 _ => {}
             }
@@ -288,7 +318,11 @@ fn located(accesses: Vec<usize>) -> Option<Stmt> {
 
 /// The statements of threads in some rounds, if they have elements.
 fn in_rounds((count, of): (usize, Whole), body: Vec<Stmt>) -> Stmt {
+    For::over(Axis::Rounds { count, of }, Bind::Unroll, vec![in_row(of, body)])
+}
+
+/// The statements of threads that have elements in a round.
+pub(super) fn in_row(of: Whole, body: Vec<Stmt>) -> Stmt {
     let (at, end) = if of == Whole::Group { (Known::Row, Known::Rows) } else { (Known::First, Known::End) };
-    let when = term(IS_IN_ROW, [('j', known(at)), ('c', known(end))]);
-    For::over(Axis::Rounds { count, of }, Bind::Unroll, vec![Stmt::If { when, body }])
+    Stmt::If { when: term(IS_IN_ROW, [('j', known(at)), ('c', known(end))]), body }
 }
