@@ -1,26 +1,32 @@
-"""Times the models of `write_models.py` in PyTorch, for `jitopt-bench models`.
+"""Times the models of `write_models.py` in PyTorch and in others, for `jitopt-bench models`.
 
-Usage: bench_models.py FOLDER NAME WAY [--once]
+Usage: bench_models.py FOLDER NAME WAY [--once | --prepare]
 
-WAY is `eager`, the module in Python; `frozen`, the archive after `torch.jit.freeze`; or `compile`,
-the module after `torch.compile`. All run on one thread without gradients, on the inputs in FOLDER.
+WAY is `eager`, the module in Python; `frozen`, the archive after `torch.jit.freeze`; `compile`,
+the module after `torch.compile`; or `onnxruntime`, `openvino` or `xla`, see `other_runtimes.py`.
+All run on one thread without gradients, on the inputs in FOLDER.
 
-With `--once` the process ends after the first result. Otherwise it prints the version of PyTorch,
-and for each line of standard input it runs the model that many times and prints the median in
-seconds.
+With `--once` the process ends after the first result. With `--prepare` it writes what later
+processes read, NAME.onnx, and compares the first results with PyTorch's. Otherwise it prints the
+version of the program, and for each line of standard input it runs the model that many times and
+prints the median in seconds.
 """
 
+import importlib.metadata
 import pathlib
 import statistics
 import sys
 import time
 
-import safetensors.torch
-import torch
+import other_runtimes
+
+# What names the version of each way.
+PACKAGES = {"onnxruntime": "onnxruntime", "openvino": "openvino", "xla": "torch_xla"}
 
 
 def module(name):
     """The module in Python, with the weights of the archive."""
+    import torch
     import write_models
 
     torch.manual_seed(write_models.SEED)
@@ -30,36 +36,83 @@ def module(name):
     return model.eval()
 
 
-def prepared(folder, name, way):
-    """The model as it is called."""
+def tensors(folder, name, kind="inputs"):
+    """The inputs of a model, or what it is expected to return."""
+    import safetensors.torch
+
+    given = safetensors.torch.load_file(str(folder / f"{name}.{kind}.safetensors"))
+    return [given[key] for key in sorted(given, key=lambda key: (len(key), key))]
+
+
+def arrays(folder, name):
+    """The inputs for programs without PyTorch."""
+    import safetensors.numpy
+
+    given = safetensors.numpy.load_file(str(folder / f"{name}.inputs.safetensors"))
+    return [given[f"in{i}"] for i in range(len(given))]
+
+
+def in_pytorch(folder, name, way):
+    """A call of the model in PyTorch."""
+    import torch
+
+    torch.set_num_threads(1)
+    inputs = tensors(folder, name)
     if way == "frozen":
-        return torch.jit.freeze(torch.jit.load(str(folder / f"{name}.pt")).eval())
-    model = module(name)
-    return torch.compile(model) if way == "compile" else model
+        model = torch.jit.freeze(torch.jit.load(str(folder / f"{name}.pt")).eval())
+    else:
+        model = module(name)
+    model = torch.compile(model) if way == "compile" else model
+
+    def run():
+        with torch.no_grad():
+            return model(*inputs)
+
+    return run
+
+
+def prepared(folder, name, way):
+    """A call of the model."""
+    if way == "xla":
+        return other_runtimes.xla(module(name), tensors(folder, name))
+    if way in other_runtimes.NAMES:
+        return getattr(other_runtimes, way)(folder / f"{name}.onnx", arrays(folder, name))
+    return in_pytorch(folder, name, way)
+
+
+def compare(results, folder, name):
+    """Whether results are PyTorch's, but for rounding."""
+    import torch
+
+    results = results if isinstance(results, (list, tuple)) else [results]
+    for found, expected in zip(results, tensors(folder, name, "expected"), strict=True):
+        torch.testing.assert_close(torch.as_tensor(found).cpu(), expected, rtol=1e-3, atol=1e-3)
 
 
 def main(arguments):
     """The command."""
     folder, name, way = pathlib.Path(arguments[0]), arguments[1], arguments[2]
-    torch.set_num_threads(1)
-    given = safetensors.torch.load_file(str(folder / f"{name}.inputs.safetensors"))
-    inputs = [given[f"in{i}"] for i in range(len(given))]
-    with torch.no_grad():
-        model = prepared(folder, name, way)
-        model(*inputs)
-        if "--once" in arguments:
-            return
-        # Scripted code is optimised in the second and third call.
-        for _ in range(3):
-            model(*inputs)
-        print(torch.__version__, flush=True)
-        for line in sys.stdin:
-            times = []
-            for _ in range(int(line)):
-                start = time.perf_counter()
-                model(*inputs)
-                times.append(time.perf_counter() - start)
-            print(statistics.median(times), flush=True)
+    if "--prepare" in arguments and way in ("onnxruntime", "openvino"):
+        exported, archive = folder / f"{name}.onnx", folder / f"{name}.pt"
+        if not exported.exists() or exported.stat().st_mtime < archive.stat().st_mtime:
+            other_runtimes.export(module(name), tensors(folder, name), exported)
+    run = prepared(folder, name, way)
+    results = run()
+    if "--prepare" in arguments:
+        compare(results, folder, name)
+    if "--once" in arguments or "--prepare" in arguments:
+        return
+    # Scripted code is optimised in the second and third call.
+    for _ in range(3):
+        run()
+    print(importlib.metadata.version(PACKAGES.get(way, "torch")), flush=True)
+    for line in sys.stdin:
+        times = []
+        for _ in range(int(line)):
+            start = time.perf_counter()
+            run()
+            times.append(time.perf_counter() - start)
+        print(statistics.median(times), flush=True)
 
 
 if __name__ == "__main__":

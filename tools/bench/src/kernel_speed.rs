@@ -5,12 +5,12 @@
 //! alternates with the group, and its time for the group's bytes is the roofline. There are two
 //! copies: one with non-temporal stores where kernels would use them, and a plain one, as in the
 //! goals, for which processors read each cache line that they write. If Python has PyTorch, the
-//! same computation runs there on the same tensors in the same rounds, eager and compiled; see
-//! `tools/pytorch/bench_kernels.py`.
+//! same computation runs there on the same tensors in the same rounds, eager and compiled, and in
+//! other programs where `--others` names them; see `tools/pytorch/bench_kernels.py`.
 //!
 //! Rows and goals were fixed before anything was measured here.
 
-use crate::peer::Peer;
+use crate::peer::{Peer, SCRIPTS, Way};
 use crate::roofline::Roofline;
 use anyhow::{Result, anyhow};
 use jitopt_core::interpreter::IValue;
@@ -22,6 +22,9 @@ use jitopt_core::tensor::{DType, Precision, Tensor};
 use jitopt_core::text::{ParseOptions, parse};
 use std::path::Path;
 use std::time::{Duration, Instant};
+
+/// The program that times a group in Python.
+const DRIVER: &str = "import sys; sys.path.insert(0, sys.argv.pop(1)); import bench_kernels; bench_kernels.main()";
 
 /// A group, the same in Python, and the operands of both.
 struct Case {
@@ -319,14 +322,15 @@ impl Case {
         self.shapes.iter().enumerate().map(operand).collect()
     }
 
-    /// The same in PyTorch.
-    fn peer(&self, python: &Path, threads: usize) -> Option<Peer> {
+    /// The same in PyTorch, or in another program.
+    fn peer(&self, python: &Path, threads: usize, other: Option<Way>) -> Option<Peer> {
         let names: Vec<&str> = (0..self.shapes.len()).map(|i| torch_name(self.dtype(i))).collect();
         let (shapes, names) = (format!("{:?}", self.shapes), format!("{names:?}"));
         let (layout, threads) = (format!("{:?}", self.layout), threads.to_string());
-        let program = include_str!("../../pytorch/bench_kernels.py");
         let gradient = if self.gradient.is_some() { "gradient" } else { "" };
-        Peer::start(python, program, &[self.python, &shapes, &names, &layout, &threads, gradient])
+        let way = other.map_or("pytorch", Way::name);
+        let arguments = [SCRIPTS, self.python, &shapes, &names, &layout, &threads, way, gradient];
+        Peer::start(python, DRIVER, &arguments)
     }
 }
 
@@ -387,6 +391,29 @@ struct Times {
     plain: Vec<f64>,
     eager: Vec<f64>,
     compiled: Vec<f64>,
+    /// Those of each of the others; none where one cannot run the group.
+    others: Vec<Vec<f64>>,
+}
+
+/// What a group is compared with.
+pub struct Others<'a> {
+    /// A Python with PyTorch.
+    pub python: Option<&'a Path>,
+    /// Other programs that it has.
+    pub ways: &'a [Way],
+}
+
+/// The processes that run a group elsewhere.
+struct Peers {
+    pytorch: Option<Peer>,
+    others: Vec<Option<Peer>>,
+}
+
+impl Peers {
+    fn start(case: &Case, among: &Others<'_>, threads: usize) -> Peers {
+        let start = |way: Option<Way>| among.python.and_then(|python| case.peer(python, threads, way));
+        Peers { pytorch: start(None), others: among.ways.iter().map(|&way| start(Some(way))).collect() }
+    }
 }
 
 /// The median of the ratios of rounds, with its 95 % confidence interval, by ranks (Conover,
@@ -464,20 +491,22 @@ fn prepare(backend: &CpuBackend, name: &str, graph: &Graph, operands: &[IValue])
 }
 
 /// Measures all groups whose names contain a text.
-pub fn measure(python: Option<&Path>, wanted: &str, settings: Settings, rounds: usize) -> Result<Measured> {
+pub fn measure(among: &Others<'_>, wanted: &str, settings: Settings, rounds: usize) -> Result<Measured> {
     let threads = settings.threads.unwrap_or(1);
     let plain = CpuBackend::new(Settings { stream: Some(false), ..settings.clone() });
     let backends = Backends { chosen: CpuBackend::new(settings), plain };
-    let mut text = String::from(
-        "| group | bytes | us | GB/s | copy, GB/s | time over copy (95 %) | over a plain copy (95 %) | goal | PyTorch eager over it | compiled over it | built in, ms |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n",
+    let names: String = among.ways.iter().map(|way| format!(" {} over it |", way.name())).collect();
+    let mut text = format!(
+        "| group | bytes | us | GB/s | copy, GB/s | time over copy (95 %) | over a plain copy (95 %) | goal | PyTorch eager over it | compiled over it |{names} built in, ms |\n| --- | {}\n",
+        "---: |".repeat(10 + among.ways.len())
     );
     let mut version = None;
     let mut roofline = Roofline::default();
     for case in CASES.iter().filter(|case| case.name.contains(wanted)) {
         backends.chosen.compiler().map_err(|why| anyhow!(why))?;
-        let mut peer = python.and_then(|python| case.peer(python, threads));
-        let measured = measure_case(case, &backends, peer.as_mut(), rounds)?;
-        version = version.or(peer.map(|peer| peer.version.clone()));
+        let mut peers = Peers::start(case, among, threads);
+        let measured = measure_case(case, &backends, &mut peers, among.ways, rounds)?;
+        version = version.or(peers.pytorch.map(|peer| peer.version.clone()));
         let (bytes, times) = (measured.bytes, &measured.times);
         roofline.add(case.name, measured.operations, bytes, median(&times.group), bytes as f64 / median(&times.copy));
         text += &measured.row(case);
@@ -488,8 +517,8 @@ pub fn measure(python: Option<&Path>, wanted: &str, settings: Settings, rounds: 
     Ok(Measured { table, roofline })
 }
 
-/// Runs a case, copies of as many bytes, and PyTorch alternately.
-fn measure_case(case: &Case, backends: &Backends, mut peer: Option<&mut Peer>, rounds: usize) -> Result<CaseTimes> {
+/// Runs a case, copies of as many bytes, PyTorch and others alternately.
+fn measure_case(case: &Case, backends: &Backends, peers: &mut Peers, ways: &[Way], rounds: usize) -> Result<CaseTimes> {
     let (graph, copy) = (section(case.section)?, section(COPY)?);
     let operands = case.operands();
     let begin = Instant::now();
@@ -505,18 +534,23 @@ fn measure_case(case: &Case, backends: &Backends, mut peer: Option<&mut Peer>, r
     let mut roof = [prepare(&backends.chosen, case.name, &copy, &copied)?];
     let mut plain = [prepare(&backends.plain, case.name, &copy, &copied)?];
     let repeat = (20_000_000 / bytes.max(1)).clamp(1, 2000);
-    let mut times = Times::default();
+    let mut times = Times { others: vec![Vec::new(); ways.len()], ..Times::default() };
     // The first round only compiles and touches memory.
     for round in 0..=rounds {
         let (a, b, c) = (timed(&mut group, repeat)?, timed(&mut roof, repeat)?, timed(&mut plain, repeat)?);
-        let mut theirs = |how| peer.as_mut().map(|peer| peer.time(&format!("{how} {repeat}"))).transpose();
-        let (eager, compiled) = (theirs("eager")?, theirs("compiled")?);
+        let theirs = |peer: &mut Option<Peer>, how: &str| {
+            peer.as_mut().map(|peer| peer.time(&format!("{how} {repeat}"))).transpose()
+        };
+        let (eager, compiled) = (theirs(&mut peers.pytorch, "eager")?, theirs(&mut peers.pytorch, "compiled")?);
+        let others: Vec<Option<f64>> =
+            peers.others.iter_mut().zip(ways).map(|(peer, way)| theirs(peer, way.name())).collect::<Result<_>>()?;
         if round > 0 {
             times.group.push(a);
             times.copy.push(b);
             times.plain.push(c);
             times.eager.extend(eager);
             times.compiled.extend(compiled);
+            times.others.iter_mut().zip(others).for_each(|(all, time)| all.extend(time));
         }
     }
     Ok(CaseTimes { bytes, operations, building, times })
@@ -528,8 +562,10 @@ impl CaseTimes {
         let CaseTimes { bytes, building, times, .. } = self;
         let rate = |time: f64| *bytes as f64 / time / 1e9;
         let (ours, copies) = (median(&times.group), median(&times.copy));
+        let other = |all: &Vec<f64>| format!(" {} |", shown(ratio(all, &times.group)));
+        let others: String = times.others.iter().map(other).collect();
         format!(
-            "| {} | {bytes} | {:.2} | {:.1} | {:.1} | {} | {} | {} | {} | {} | {building:.0} |\n",
+            "| {} | {bytes} | {:.2} | {:.1} | {:.1} | {} | {} | {} | {} | {} |{others} {building:.0} |\n",
             case.name,
             ours * 1e6,
             rate(ours),

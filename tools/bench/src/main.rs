@@ -56,9 +56,9 @@
 //! `jitopt-bench accuracy [FUNCTION] [--step=129]` measures the accuracy of the kernels' vector
 //! mathematics; see [`accuracy`].
 //!
-//! `jitopt-bench kernels [GROUP] [--threads=1] [--python=python3] [--roofline=FILE.svg]` measures
-//! CPU kernels against a copy of as many bytes and against PyTorch; see [`kernel_speed`], and
-//! [`roofline`] for the plot.
+//! `jitopt-bench kernels [GROUP] [--threads=1] [--python=python3] [--others=onnxruntime,…]
+//! [--roofline=FILE.svg]` measures CPU kernels against a copy of as many bytes, PyTorch and others;
+//! see [`kernel_speed`], and [`roofline`] for the plot.
 //!
 //! `jitopt-bench products [SHAPE] [--python=python3]` measures matrix products; see
 //! [`product_speed`].
@@ -66,8 +66,8 @@
 //! `jitopt-bench convolutions [SHAPE] [--python=python3]` measures convolutions; see
 //! [`convolution_speed`].
 //!
-//! `jitopt-bench models FOLDER [NAME…] [--python=python3] [--compile]` measures whole models, the
-//! first call and the steady state, and compares their results; see [`model_speed`].
+//! `jitopt-bench models FOLDER [NAME…] [--python=python3] [--ways=eager,frozen]` measures whole
+//! models, the first call and the steady state, and compares their results; see [`model_speed`].
 //!
 //! `jitopt-bench generate SHAPE NODES DIALECT [-o FILE]` writes one of the programs and prints its
 //! number of nodes.
@@ -109,6 +109,7 @@ use jitopt_core::runtime::Settings;
 
 use crate::contender::Places;
 use crate::dialect::Dialect;
+use crate::peer::Way;
 use crate::shapes::Shape;
 use crate::toolkit::Plan;
 
@@ -247,6 +248,9 @@ struct Kernels {
     /// A Python with PyTorch to compare with
     #[arg(long)]
     python: Option<PathBuf>,
+    /// Other programs to compare with, which Python has
+    #[arg(long, value_enum, value_delimiter = ',')]
+    others: Vec<Way>,
     /// Whether to use non-temporal stores [default: for large launches]
     #[arg(long)]
     stream: Option<bool>,
@@ -280,9 +284,9 @@ struct Models {
     /// A Python with PyTorch and the packages of the models
     #[arg(long)]
     python: Option<PathBuf>,
-    /// Measure torch.compile, too
-    #[arg(long)]
-    compile: bool,
+    /// How others run the models
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "eager,frozen")]
+    ways: Vec<Way>,
     /// Number of rounds per model
     #[arg(long, default_value_t = 5)]
     rounds: usize,
@@ -399,7 +403,8 @@ fn kernels(options: &Kernels) -> Result<()> {
         stream: options.stream,
         ..Settings::default()
     };
-    let measured = kernel_speed::measure(options.python.as_deref(), &options.group, settings, options.runs.max(1))?;
+    let among = kernel_speed::Others { python: options.python.as_deref(), ways: &options.others };
+    let measured = kernel_speed::measure(&among, &options.group, settings, options.runs.max(1))?;
     io::stdout().write_all(measured.table.as_bytes())?;
     if let Some(path) = &options.roofline {
         std::fs::write(path, measured.roofline.svg()).with_context(|| format!("cannot write {}", path.display()))?;
@@ -429,7 +434,7 @@ fn models(options: Models) -> Result<bool> {
         names: options.names,
         jitopt: options.jitopt.map_or_else(next_to_this, Ok)?,
         python: options.python,
-        compiles: options.compile,
+        ways: options.ways,
         rounds: options.rounds.max(1),
         runs: options.runs.max(1),
     };

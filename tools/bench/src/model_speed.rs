@@ -8,15 +8,20 @@
 //!
 //! The models are the archives in the folder, with `NAME.inputs.safetensors` and
 //! `NAME.expected.safetensors`, PyTorch's results, with which ours are compared first;
-//! `models.json` has the tolerances. PyTorch runs each model as a module, as a frozen archive, and
-//! with `--compile` after `torch.compile`.
+//! `models.json` has the tolerances. PyTorch runs each model as a module and as a frozen archive, and
+//! other programs where `--ways` names them; see `tools/pytorch/bench_models.py`:
+//!
+//! ```text
+//! pip install onnxruntime openvino torch_xla onnx
+//! jitopt-bench models FOLDER --python=PATH --ways=frozen,compile,onnxruntime,openvino,xla
+//! ```
 //!
 //! In each round each program in its order runs a model some times and reports the median, so that
 //! a disturbance of the machine affects all; the table has the median of rounds, and the median of
-//! their ratios to the fastest of PyTorch. A first result includes the start of the process, and
+//! their ratios to the fastest of PyTorch and of all others. A first result includes the start of the process, and
 //! compiling from an empty cache.
 
-use crate::peer::Peer;
+use crate::peer::{Peer, SCRIPTS, Way};
 use crate::process::{self, Failure};
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Map, Value};
@@ -28,8 +33,6 @@ use std::time::Duration;
 /// The program that times a model in PyTorch.
 const DRIVER: &str =
     "import sys; sys.path.insert(0, sys.argv[1]); import bench_models; bench_models.main(sys.argv[2:])";
-/// Its folder.
-const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../pytorch");
 /// The limits of a process.
 const LIMIT: Duration = Duration::from_secs(600);
 
@@ -40,7 +43,8 @@ pub struct Plan {
     pub names: Vec<String>,
     pub jitopt: PathBuf,
     pub python: Option<PathBuf>,
-    pub compiles: bool,
+    /// How others run the models.
+    pub ways: Vec<Way>,
     pub rounds: usize,
     /// Runs of a program in a round.
     pub runs: usize,
@@ -48,7 +52,8 @@ pub struct Plan {
 
 /// One program on one model.
 struct Row {
-    program: &'static str,
+    /// None for ours.
+    way: Option<Way>,
     /// Seconds and bytes until the first result, or why there are none.
     first: Result<(f64, u64), String>,
     /// Seconds of each round.
@@ -63,8 +68,8 @@ pub fn measure(plan: &Plan) -> Result<(String, bool)> {
     let scratch = std::env::temp_dir().join(format!("jitopt-bench-models-{}", std::process::id()));
     fs::create_dir_all(&scratch).context("there is no temporary folder")?;
     let mut text = String::from(
-        "| model | program | first result, s | peak, MB | steady, ms | over the fastest of PyTorch | equal |\n\
-         | --- | --- | ---: | ---: | ---: | ---: | --- |\n",
+        "| model | program | first result, s | peak, MB | steady, ms | over the fastest of PyTorch | of all | equal |\n\
+         | --- | --- | ---: | ---: | ---: | ---: | ---: | --- |\n",
     );
     let mut all_equal = true;
     for name in chosen(plan, models)? {
@@ -118,18 +123,14 @@ fn is_equal(plan: &Plan, name: &str, about: &Value) -> Result<(), String> {
 fn rows(plan: &Plan, name: &str, scratch: &Path) -> Result<Vec<Row>> {
     let cache = scratch.join(name);
     let first = first(ours(plan, name, &["run"], Some(&cache)), scratch);
-    let mut rows = vec![Row { program: "jitopt", first, times: Vec::new() }];
-    let ways: &[&'static str] = if plan.compiles { &["eager", "frozen", "compile"] } else { &["eager", "frozen"] };
+    let mut rows = vec![Row { way: None, first, times: Vec::new() }];
     let mut peers = Vec::new();
-    for &way in ways.iter().filter(|_| plan.python.is_some()) {
-        let Some(python) = &plan.python else { continue };
+    for (&way, python) in plan.ways.iter().flat_map(|way| plan.python.iter().map(move |python| (way, python))) {
         let folder = plan.folder.display().to_string();
-        let arguments = [SCRIPTS, &folder, name, way];
-        let mut command = Command::new(python);
-        command.args(["-c", DRIVER]).args(arguments).arg("--once");
-        command.env("TORCHINDUCTOR_CACHE_DIR", scratch.join(format!("{name}-compile")));
-        rows.push(Row { program: way, first: self::first(command, scratch), times: Vec::new() });
-        peers.push(Peer::start(python, DRIVER, &arguments));
+        let arguments = [SCRIPTS, &folder, name, way.name()];
+        let first = first_of(way, python, &arguments, scratch);
+        peers.push(first.is_ok().then(|| Peer::start(python, DRIVER, &arguments)).flatten());
+        rows.push(Row { way: Some(way), first, times: Vec::new() });
     }
     for _ in 0..plan.rounds {
         rows[0].times.push(steady(plan, name)?);
@@ -138,6 +139,25 @@ fn rows(plan: &Plan, name: &str, scratch: &Path) -> Result<Vec<Row>> {
         }
     }
     Ok(rows)
+}
+
+/// The first result of another program. Those that are not PyTorch read what is written before, and
+/// compute the same.
+fn first_of(way: Way, python: &Path, arguments: &[&str], scratch: &Path) -> Result<(f64, u64), String> {
+    let driver = |more: &str| {
+        let mut command = Command::new(python);
+        command.args(["-c", DRIVER]).args(arguments).arg(more);
+        command.env("TORCHINDUCTOR_CACHE_DIR", scratch.join(format!("{}-compile", arguments[2])));
+        command
+    };
+    if !way.is_pytorch() {
+        let output = driver("--prepare").stdin(Stdio::null()).output().map_err(|error| error.to_string())?;
+        let errors = String::from_utf8_lossy(&output.stderr);
+        if !output.status.success() {
+            return Err(errors.lines().last().unwrap_or("it failed").replace('|', "/"));
+        }
+    }
+    first(driver("--once"), scratch)
 }
 
 /// Seconds and peak memory of a process.
@@ -163,25 +183,32 @@ fn steady(plan: &Plan, name: &str) -> Result<f64> {
     medians.into_iter().reduce(f64::min).with_context(|| format!("{name}: no times in {found}"))
 }
 
+/// The median of the ratios of our times to the fastest of others in the same round.
+fn ratio(rows: &[Row], is_taken: impl Fn(Way) -> bool) -> Option<f64> {
+    let others = || rows.iter().filter(|row| row.way.is_some_and(&is_taken));
+    let fastest = |round: usize| others().filter_map(|row| row.times.get(round)).copied().reduce(f64::min);
+    let ours = rows[0].times.iter().enumerate();
+    middle(ours.filter_map(|(round, time)| Some(time / fastest(round)?)).collect())
+}
+
 fn table(name: &str, rows: &[Row], equal: &Result<(), String>) -> String {
-    let rounds = rows[0].times.len();
-    let fastest = |round: usize| rows[1..].iter().filter_map(|row| row.times.get(round)).copied().reduce(f64::min);
-    let ratios: Vec<f64> = (0..rounds).filter_map(|round| Some(rows[0].times[round] / fastest(round)?)).collect();
+    let shown = |ratio: Option<f64>| ratio.map_or(String::new(), |ratio| format!("{ratio:.2}"));
     let mut text = String::new();
     for row in rows {
         let (first, peak) = match &row.first {
             Ok((seconds, bytes)) => (format!("{seconds:.2}"), format!("{:.0}", *bytes as f64 / 1e6)),
             Err(why) => (why.clone(), String::new()),
         };
-        let is_ours = row.program == "jitopt";
         let steady = middle(row.times.clone()).map_or(String::new(), |time| format!("{:.2}", time * 1e3));
-        let ratio = middle(ratios.clone()).filter(|_| is_ours).map_or(String::new(), |ratio| format!("{ratio:.2}"));
-        let equal = match equal {
-            _ if !is_ours => String::new(),
-            Ok(()) => "yes".to_owned(),
-            Err(why) => format!("no: {why}"),
+        let last = match (row.way, equal) {
+            (Some(_), _) => " |  | ".to_owned(),
+            (None, equal) => {
+                let equal = equal.as_ref().map_or_else(|why| format!("no: {why}"), |()| "yes".to_owned());
+                format!("{} | {} | {equal}", shown(ratio(rows, Way::is_pytorch)), shown(ratio(rows, |_| true)))
+            }
         };
-        text += &format!("| {name} | {} | {first} | {peak} | {steady} | {ratio} | {equal} |\n", row.program);
+        let program = row.way.map_or("jitopt", Way::name);
+        text += &format!("| {name} | {program} | {first} | {peak} | {steady} | {last} |\n");
     }
     text
 }
@@ -197,16 +224,17 @@ mod tests {
 
     #[test]
     fn ratios_are_to_the_fastest_of_each_round() {
-        let row = |program, times: &[f64]| Row { program, first: Ok((1.5, 2_000_000)), times: times.to_vec() };
+        let row = |way, times: &[f64]| Row { way, first: Ok((1.5, 2_000_000)), times: times.to_vec() };
         let rows = [
-            row("jitopt", &[0.002, 0.006, 0.004]),
-            row("eager", &[0.004, 0.004, 0.008]),
-            row("frozen", &[0.001, 0.012, 0.016]),
+            row(None, &[0.002, 0.006, 0.004]),
+            row(Some(Way::Eager), &[0.004, 0.004, 0.008]),
+            row(Some(Way::Frozen), &[0.001, 0.012, 0.016]),
+            row(Some(Way::Xla), &[0.002, 0.002, 0.002]),
         ];
         let text = table("net", &rows, &Ok(()));
-        assert!(text.starts_with("| net | jitopt | 1.50 | 2 | 4.00 | 1.50 | yes |\n"), "{text}");
-        assert!(text.contains("| net | frozen | 1.50 | 2 | 12.00 |  |  |\n"), "{text}");
+        assert!(text.starts_with("| net | jitopt | 1.50 | 2 | 4.00 | 1.50 | 2.00 | yes |\n"), "{text}");
+        assert!(text.contains("| net | frozen | 1.50 | 2 | 12.00 |  |  |  |\n"), "{text}");
         let text = table("net", &rows[..1], &Err("it differs".to_owned()));
-        assert_eq!(text, "| net | jitopt | 1.50 | 2 | 4.00 |  | no: it differs |\n");
+        assert_eq!(text, "| net | jitopt | 1.50 | 2 | 4.00 |  |  | no: it differs |\n");
     }
 }
