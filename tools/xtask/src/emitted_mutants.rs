@@ -129,12 +129,13 @@ const WORKERS: usize = 2;
 /// How many are judged between two lines that say so.
 const PROGRESS: usize = 25;
 /// The replacements in the text of kernels. An empty text stands for nothing.
-const CHANGES: [(&str, &str); 29] = [
+const CHANGES: [(&str, &str); 32] = [
     ("JO_BARRIER();", ""),
     ("if (JO_THREAD == 0) {", "{"),
     ("if (JO_LANE == 0) {", "{"),
     ("if (JO_LANE >= distance) {", "{"),
     ("if ((i64)element < launch.count) {", "{"),
+    ("if (element < launch.count) {", "{"),
     ("JO_LANE == 0", "JO_LANE == 1"),
     ("JO_LANE >= distance", "JO_LANE > distance"),
     ("row < launch.rows", "row <= launch.rows"),
@@ -147,6 +148,8 @@ const CHANGES: [(&str, &str); 29] = [
     (", JO_THREAD)", ", 0)"),
     (", JO_THREAD,", ", JO_THREAD ^ 1,"),
     (", 7)", ", 6)"),
+    (", 31)", ", 30)"),
+    ("round * ", "(round ^ 1) * "),
     ("JO_GET(all", "JO_GET(1 + all"),
     ("= JO_BLOCK", "= 0"),
     ("+= JO_BLOCKS", "+= 1 + JO_BLOCKS"),
@@ -264,14 +267,15 @@ struct Counts {
     teams_survived: usize,
 }
 
-/// Makes so many mutants, and says which ones are found.
-pub(crate) fn run(root: &Path, jitopt: &str, wanted: usize) -> Result<()> {
+/// Makes so many mutants, of one case or all, and says which ones are found.
+pub(crate) fn run(root: &Path, jitopt: &str, wanted: usize, only: Option<&str>) -> Result<()> {
     let (jitopt, folder) = (fs::canonicalize(jitopt)?, std::env::temp_dir());
     let known = fs::read_to_string(root.join("tools/mutation/survivors.md"))?;
     let folder = folder.join(format!("emitted-mutants-{}", std::process::id()));
     let benches: Vec<Bench> =
         (0..WORKERS).map(|k| Bench { jitopt: jitopt.clone(), folder: folder.join(k.to_string()) }).collect();
-    let cases = CASES.into_iter().flat_map(|case| FORMS.iter().map(move |form| (case, form))).collect::<Vec<_>>();
+    let cases = CASES.into_iter().filter(|case| only.is_none_or(|only| only == case.0));
+    let cases = cases.flat_map(|case| FORMS.iter().map(move |form| (case, form))).collect::<Vec<_>>();
     let units = shared_out(&benches, &cases, &|bench, (case, form)| {
         benches.iter().try_for_each(|bench| bench.write((case.0, form), case.1))?;
         bench.recorded((*case, *form))

@@ -24,8 +24,10 @@ cargo xtask mutants [FILTER] [--hours H] [--every N] [--graphs N] [--anew]
                                       which ones tests and validation find, on N random graphs (1000);
                                       FILTER has parts of their names or files, separated by commas;
                                       validation judges every Nth; a run goes on where the last one stopped
-cargo xtask emitted-mutants JITOPT [N] insert N (200) errors into the CUDA C of kernels, and see whether
-                                      --backend=cuda-checked of a built jitopt finds them
+cargo xtask emitted-mutants JITOPT [N] [CASE]
+                                      insert N (200) errors into the CUDA C of kernels, all or those of a CASE
+                                      such as scan, and see whether --backend=cuda-checked of a built jitopt
+                                      finds them
 cargo xtask new-operator KIND         create an operator: its row, its kernel, its lit file; KIND may be a schema
 cargo xtask mutate HOURS [SEEDS...]   run mutation tests for HOURS on all but one core; see tools/mutation
 cargo xtask sizes [BASE]              print line counts and function lengths, with the change since a Git revision
@@ -51,8 +53,9 @@ fn chore(arguments: &[&str]) -> Result<()> {
         ["fmt"] => format(&root),
         ["bless", rest @ ..] if rest.len() < 2 => bless(&root, rest.first().copied()),
         ["mutants", rest @ ..] => mutants(&root, rest),
-        ["emitted-mutants", jitopt] => emitted_mutants::run(&root, jitopt, 200),
-        ["emitted-mutants", jitopt, wanted] => emitted_mutants::run(&root, jitopt, wanted.parse()?),
+        ["emitted-mutants", jitopt] => emitted_mutants::run(&root, jitopt, 200, None),
+        ["emitted-mutants", jitopt, wanted] => emitted_mutants::run(&root, jitopt, wanted.parse()?, None),
+        ["emitted-mutants", jitopt, wanted, case] => emitted_mutants::run(&root, jitopt, wanted.parse()?, Some(case)),
         ["mutate", hours, seeds @ ..] => mutate(&root, hours, seeds),
         ["new-operator", operator] => new_operator::begin(&root, operator),
         ["new-pass", name] => new_pass::begin(&root, name, "say in one line what it does"),
