@@ -14,7 +14,8 @@
 //! In each round each program in its order runs a model some times and reports the median, so that
 //! a disturbance of the machine affects all; the table has the median of rounds, and the median of
 //! their ratios to the fastest of PyTorch. A first result includes the start of the process, and
-//! compiling from an empty cache.
+//! compiling from an empty cache. A cached one finds kernels and graph in the cache; a column
+//! has what it takes beyond reading the archive into new memory and a run in the steady state.
 
 use crate::peer::Peer;
 use crate::process::{self, Failure};
@@ -23,7 +24,7 @@ use serde_json::{Map, Value};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The program that times a model in PyTorch.
 const DRIVER: &str =
@@ -51,6 +52,8 @@ struct Row {
     program: &'static str,
     /// Seconds and bytes until the first result, or why there are none.
     first: Result<(f64, u64), String>,
+    /// Seconds until the result of a later process, and of reading its archive, for ours.
+    cached: Option<(f64, f64)>,
     /// Seconds of each round.
     times: Vec<f64>,
 }
@@ -63,8 +66,9 @@ pub fn measure(plan: &Plan) -> Result<(String, bool)> {
     let scratch = std::env::temp_dir().join(format!("jitopt-bench-models-{}", std::process::id()));
     fs::create_dir_all(&scratch).context("there is no temporary folder")?;
     let mut text = String::from(
-        "| model | program | first result, s | peak, MB | steady, ms | over the fastest of PyTorch | equal |\n\
-         | --- | --- | ---: | ---: | ---: | ---: | --- |\n",
+        "| model | program | first result, s | cached, ms | reading, ms | beyond reading and a run, ms | peak, MB \
+         | steady, ms | over the fastest of PyTorch | equal |\n\
+         | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |\n",
     );
     let mut all_equal = true;
     for name in chosen(plan, models)? {
@@ -118,7 +122,8 @@ fn is_equal(plan: &Plan, name: &str, about: &Value) -> Result<(), String> {
 fn rows(plan: &Plan, name: &str, scratch: &Path) -> Result<Vec<Row>> {
     let cache = scratch.join(name);
     let first = first(ours(plan, name, &["run"], Some(&cache)), scratch);
-    let mut rows = vec![Row { program: "jitopt", first, times: Vec::new() }];
+    let cached = cached(plan, name, &cache, scratch);
+    let mut rows = vec![Row { program: "jitopt", first, cached, times: Vec::new() }];
     let ways: &[&'static str] = if plan.compiles { &["eager", "frozen", "compile"] } else { &["eager", "frozen"] };
     let mut peers = Vec::new();
     for &way in ways.iter().filter(|_| plan.python.is_some()) {
@@ -128,7 +133,7 @@ fn rows(plan: &Plan, name: &str, scratch: &Path) -> Result<Vec<Row>> {
         let mut command = Command::new(python);
         command.args(["-c", DRIVER]).args(arguments).arg("--once");
         command.env("TORCHINDUCTOR_CACHE_DIR", scratch.join(format!("{name}-compile")));
-        rows.push(Row { program: way, first: self::first(command, scratch), times: Vec::new() });
+        rows.push(Row { program: way, first: self::first(command, scratch), cached: None, times: Vec::new() });
         peers.push(Peer::start(python, DRIVER, &arguments));
     }
     for _ in 0..plan.rounds {
@@ -147,6 +152,19 @@ fn first(mut command: Command, scratch: &Path) -> Result<(f64, u64), String> {
         Err(Failure::TimedOut(limit)) => Err(format!("over {} s", limit.as_secs())),
         Err(Failure::Failed(why)) => Err(why),
     }
+}
+
+/// Seconds of a process whose kernels are in the cache, and of reading its archive: medians of the
+/// runs of a round.
+fn cached(plan: &Plan, name: &str, cache: &Path, scratch: &Path) -> Option<(f64, f64)> {
+    let archive = plan.folder.join(format!("{name}.pt"));
+    let read = || {
+        let begin = Instant::now();
+        fs::read(&archive).ok().map(|_| begin.elapsed().as_secs_f64())
+    };
+    let start = || Some(first(ours(plan, name, &["run"], Some(cache)), scratch).ok()?.0);
+    let (starts, reads) = (0..plan.runs.max(1)).filter_map(|_| Some((start()?, read()?))).unzip();
+    Some((middle(starts)?, middle(reads)?))
 }
 
 /// Our median of a round. The baseline of the command is the same pipeline, so that nothing else
@@ -174,16 +192,25 @@ fn table(name: &str, rows: &[Row], equal: &Result<(), String>) -> String {
             Err(why) => (why.clone(), String::new()),
         };
         let is_ours = row.program == "jitopt";
-        let steady = middle(row.times.clone()).map_or(String::new(), |time| format!("{:.2}", time * 1e3));
+        let steady = middle(row.times.clone());
+        let start = start(row.cached, steady);
+        let steady = steady.map_or(String::new(), |time| format!("{:.2}", time * 1e3));
         let ratio = middle(ratios.clone()).filter(|_| is_ours).map_or(String::new(), |ratio| format!("{ratio:.2}"));
         let equal = match equal {
             _ if !is_ours => String::new(),
             Ok(()) => "yes".to_owned(),
             Err(why) => format!("no: {why}"),
         };
-        text += &format!("| {name} | {} | {first} | {peak} | {steady} | {ratio} | {equal} |\n", row.program);
+        text += &format!("| {name} | {} | {first} | {start} | {peak} | {steady} | {ratio} | {equal} |\n", row.program);
     }
     text
+}
+
+/// The columns of a cached start.
+fn start(cached: Option<(f64, f64)>, steady: Option<f64>) -> String {
+    let Some((seconds, reading)) = cached else { return " | | ".to_owned() };
+    let rest = steady.map_or(String::new(), |steady| format!("{:.1}", (seconds - reading - steady) * 1e3));
+    format!("{:.1} | {:.1} | {rest}", seconds * 1e3, reading * 1e3)
 }
 
 fn middle(mut times: Vec<f64>) -> Option<f64> {
@@ -197,16 +224,19 @@ mod tests {
 
     #[test]
     fn ratios_are_to_the_fastest_of_each_round() {
-        let row = |program, times: &[f64]| Row { program, first: Ok((1.5, 2_000_000)), times: times.to_vec() };
+        let row = |program, times: &[f64]| {
+            let cached = (program == "jitopt").then_some((0.025, 0.006));
+            Row { program, first: Ok((1.5, 2_000_000)), cached, times: times.to_vec() }
+        };
         let rows = [
             row("jitopt", &[0.002, 0.006, 0.004]),
             row("eager", &[0.004, 0.004, 0.008]),
             row("frozen", &[0.001, 0.012, 0.016]),
         ];
         let text = table("net", &rows, &Ok(()));
-        assert!(text.starts_with("| net | jitopt | 1.50 | 2 | 4.00 | 1.50 | yes |\n"), "{text}");
-        assert!(text.contains("| net | frozen | 1.50 | 2 | 12.00 |  |  |\n"), "{text}");
+        assert!(text.starts_with("| net | jitopt | 1.50 | 25.0 | 6.0 | 15.0 | 2 | 4.00 | 1.50 | yes |\n"), "{text}");
+        assert!(text.contains("| net | frozen | 1.50 |  | |  | 2 | 12.00 |  |  |\n"), "{text}");
         let text = table("net", &rows[..1], &Err("it differs".to_owned()));
-        assert_eq!(text, "| net | jitopt | 1.50 | 2 | 4.00 |  | no: it differs |\n");
+        assert_eq!(text, "| net | jitopt | 1.50 | 25.0 | 6.0 | 15.0 | 2 | 4.00 |  | no: it differs |\n");
     }
 }
