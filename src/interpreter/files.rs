@@ -254,6 +254,42 @@ pub fn tensor_of_bytes(dtype: DType, bytes: &[u8], shape: &[i64]) -> Result<Tens
     Ok(Tensor::new(elements(dtype, bytes, shape)?, dtype, shape))
 }
 
+/// Elements in one dimension whose little-endian bytes come piece by piece.
+#[derive(Debug)]
+pub struct Pieces {
+    dtype: DType,
+    elements: usize,
+    found: Buffer,
+}
+
+impl Pieces {
+    /// None yet of a number of elements.
+    ///
+    /// # Errors
+    /// There are too many.
+    pub fn new(dtype: DType, elements: u64) -> Result<Pieces> {
+        let shape = i64::try_from(elements).unwrap_or(i64::MAX);
+        let elements = layout::checked(&[shape]).map_err(|error| FormatError(error.0))?;
+        Ok(Pieces { dtype, elements, found: reserved(dtype, elements) })
+    }
+
+    /// Takes the bytes of the next elements.
+    pub fn take(&mut self, bytes: &[u8]) {
+        append(&mut self.found, bytes);
+    }
+
+    /// The tensor.
+    ///
+    /// # Errors
+    /// There are more elements, or fewer.
+    pub fn tensor(self) -> Result<Tensor> {
+        if self.found.len() != self.elements {
+            return refuse(format!("{} elements are needed, and there are {}", self.elements, self.found.len()));
+        }
+        Ok(Tensor::new(self.found, self.dtype, &[self.elements as i64]))
+    }
+}
+
 /// Elements from their bytes, least significant first.
 fn elements(dtype: DType, bytes: &[u8], shape: &[i64]) -> Result<Buffer> {
     let n = layout::checked(shape).map_err(|error| FormatError(error.0))?;
@@ -262,7 +298,9 @@ fn elements(dtype: DType, bytes: &[u8], shape: &[i64]) -> Result<Buffer> {
         let (found, name) = (bytes.len(), dtype.python_name());
         return refuse(format!("{wanted} bytes are needed for {shape:?} of {name}, and there are {found}"));
     }
-    Ok(decoded(dtype, bytes))
+    let mut all = reserved(dtype, n);
+    append(&mut all, bytes);
+    Ok(all)
 }
 
 /// An element type with a byte representation.
@@ -279,9 +317,10 @@ macro_rules! little_endian {
 }
 little_endian!(u8 i8 i16 i32 i64 f16 bf16 f32 f64);
 
-/// All elements of these bytes. The size of an element is a constant here, so that this is a copy.
-fn all<T: Bytes>(bytes: &[u8]) -> Vec<T> {
-    bytes.chunks_exact(size_of::<T>()).map(T::of).collect()
+/// Appends all elements of these bytes. The size of an element is a constant here, so that this is
+/// a copy.
+fn extend<T: Bytes>(elements: &mut Vec<T>, bytes: &[u8]) {
+    elements.extend(bytes.chunks_exact(size_of::<T>()).map(T::of));
 }
 
 impl Bytes for bool {
@@ -306,10 +345,17 @@ impl<T: Bytes> Bytes for Complex<T> {
 
 macro_rules! element_types {
     ($($name:ident)*) => {
-        fn decoded(dtype: DType, bytes: &[u8]) -> Buffer {
+        /// No elements, and memory for some.
+        fn reserved(dtype: DType, elements: usize) -> Buffer {
             match dtype {
-                $(DType::$name => Buffer::$name(all(bytes)),)*
-                _ => Buffer::Byte(bytes.to_vec()),
+                $(DType::$name => Buffer::$name(Vec::with_capacity(elements)),)*
+                _ => Buffer::Byte(Vec::with_capacity(elements)),
+            }
+        }
+
+        fn append(buffer: &mut Buffer, bytes: &[u8]) {
+            match buffer {
+                $(Buffer::$name(elements) => extend(elements, bytes),)*
             }
         }
 

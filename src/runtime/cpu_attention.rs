@@ -8,7 +8,7 @@
 use super::attention_calls::{Attention, Step};
 use super::destinations::Destination;
 use super::thread_pool::share_out;
-use crate::tensor::gemm::{self, Matrix, Packed, Product, Real, Right, Rows, Running};
+use crate::tensor::gemm::{self, Matrix, Packed, PanelMemory, Product, Real, Right, Rows, Running};
 use crate::tensor::{DType, Device, Dims, Precision, Tensor, layout};
 use std::ops::Range;
 use std::sync::Arc;
@@ -235,8 +235,8 @@ impl<T: Real> Work<T> {
         let parts = self.keys.div_ceil(MOST_KEYS);
         let pack = |block: usize| {
             let keys = self.some_keys(block);
-            let of_keys = Packed::of(key, self.key.1.part(batch, 0..self.depth, keys.clone()));
-            (of_keys, Packed::of(value, self.value.1.part(batch, keys, 0..self.width)))
+            let of_keys = Packed::of(key, self.key.1.part(batch, 0..self.depth, keys.clone()), PanelMemory::Own);
+            (of_keys, Packed::of(value, self.value.1.part(batch, keys, 0..self.width), PanelMemory::Own))
         };
         let packed: PackedKeys<T> = if of > 1 { (0..parts).map(pack).collect() } else { Vec::new() };
         let most = MOST_ROWS.min(self.rows) * MOST_KEYS.min(self.keys);

@@ -1,6 +1,6 @@
 //! Convolutions on the processor, on one thread or several.
 //!
-//! A weight that the graph does not change is packed once. An image with padding or strides is
+//! A weight that the graph does not change is packed and kept. An image with padding or strides is
 //! copied with them, an example at a time. Halves are convolved as floats and rounded once; where
 //! such a sum of bfloat16 overflows, the interpreter, which adds up doubles, computes the call.
 #![allow(unsafe_code, reason = "threads compute parts of a convolution; the block has the contract")]
@@ -8,11 +8,10 @@
 use super::convolution_calls::Convolution;
 use super::destinations::Destination;
 use super::followers::{Epilogue, Follower, elements};
-use super::kept_weights::kept;
+use super::kept_weights::{Weight, kept};
 use super::thread_pool::share_out;
-use crate::tensor::gemm::{self, ChannelsLast, Filters, Image, Real, SLACK, Sliding, Step};
+use crate::tensor::gemm::{self, ChannelsLast, Filters, Image, PanelMemory, Panels, Real, SLACK, Sliding, Step};
 use crate::tensor::{DType, Device, Precision, Tensor, layout};
-use std::sync::Arc;
 
 /// Multiplications for which another thread is worth it.
 const WORTH_A_THREAD: usize = 1 << 18;
@@ -44,14 +43,14 @@ fn of_elements<T: Real>(of: &Convolution, is_constant: bool, threads: usize) -> 
     let threads = threads.min(of.multiplications() / WORTH_A_THREAD).max(1);
     let has_addends = of.followers.iter().any(|follower| matches!(follower, Follower::Add(_)));
     if of.sizes.is_by_channel() && !has_addends && has_channels_last(of) {
-        let order = |all: &[T]| gemm::taps_first(all, of.sizes.window.taps());
+        let order = |all: &[T], _| gemm::taps_first(all, of.sizes.window.taps());
         let weights = kept_or_made(of, is_constant, Order::TapsFirst, order)?;
         if let Some(weights) = weights.as_ref() {
             return by_channels_last::<T>(of, weights, threads);
         }
     }
     let sizes = of.sizes;
-    let filters = kept_or_made(of, is_constant, Order::Tiles, |all: &[T]| Filters::of(all, sizes))?;
+    let filters = kept_or_made(of, is_constant, Order::Tiles, |all: &[T], memory| Filters::of(all, sizes, memory))?;
     let bias = of.bias.as_ref().map(elements::<T>).transpose()?;
     let epilogue = Epilogue::new::<T>(&of.followers)?;
     let held = epilogue.hold();
@@ -121,18 +120,18 @@ enum Order {
 }
 
 /// The weight in another order, which is kept if it is constant.
-fn kept_or_made<T: Real, P: Send + Sync + 'static>(
+fn kept_or_made<T: Real, P: Panels + Send + Sync + 'static>(
     of: &Convolution,
     is_constant: bool,
     order: Order,
-    pack: impl FnOnce(&[T]) -> P,
-) -> Result<Arc<P>, String> {
+    pack: impl FnOnce(&[T], PanelMemory) -> P,
+) -> Result<Weight<P>, String> {
     let whole = of.weight.contiguous();
     let memory = whole.storage().read();
     let elements = &T::slice(&memory).ok_or(OTHER)?[whole.offset()..][..whole.numel()];
     match is_constant && whole.shares_storage(&of.weight) {
-        true => Ok(kept(whole.storage(), (whole.offset(), of.sizes, order), || pack(elements))),
-        false => Ok(Arc::new(pack(elements))),
+        true => Ok(kept(whole.storage(), (whole.offset(), of.sizes, order), |memory| pack(elements, memory))),
+        false => Ok(Weight::Once(pack(elements, PanelMemory::Lent))),
     }
 }
 

@@ -1,7 +1,8 @@
 //! Products of matrices on the processor, on one thread or several.
 //!
 //! Halves are multiplied as floats: factors are converted, sums are floats, and results are rounded
-//! once. A weight that the graph does not change is packed once.
+//! once. A weight that the graph does not change is packed and kept, except where one row is
+//! multiplied by its lines.
 #![allow(unsafe_code, reason = "threads compute parts of a product; the block has the contract")]
 
 use super::destinations::Destination;
@@ -50,8 +51,11 @@ fn of_elements<T: Real>(product: &Product, is_constant: bool, threads: usize) ->
     let (left, right) = (product.left.tensor.storage().read(), product.right.tensor.storage().read());
     let other = "a factor has elements of another type";
     let (a, b) = (T::slice(&left).ok_or(other)?, T::slice(&right).ok_or(other)?);
-    let weights = (is_constant && product.right.step == 0)
-        .then(|| kept(product.right.tensor.storage(), at(&product.right, 0), || Packed::of(b, at(&product.right, 0))));
+    // One row is multiplied by a weight as it is: packing would take longer than the product.
+    let is_packed = is_constant && product.right.step == 0 && !(rows == 1 && product.right.is_transposed);
+    let place = at(&product.right, 0);
+    let pack = |memory| Packed::of(b, place, memory);
+    let weights = is_packed.then(|| kept(product.right.tensor.storage(), place, pack));
     let factor = |batch| match &weights {
         Some(weights) => Right::Packed(weights),
         None => Right::Matrix(b, at(&product.right, batch)),
@@ -107,4 +111,30 @@ fn fill<T: Real>(all: &mut [T], summand: &Tensor, columns: usize) -> Result<(), 
     let elements = T::slice(&memory).ok_or("a summand has elements of another type")?;
     all.copy_from_slice(&elements[whole.offset()..whole.offset() + all.len()]);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::interpreter::IValue;
+    use crate::text::{ParseOptions, parse};
+
+    /// Whether the weight of a layer is kept packed after some calls with so many rows, which have
+    /// the same result.
+    fn is_packed(rows: i64, calls: usize) -> bool {
+        let text = "graph(%x : Tensor, %w : Tensor):\n  %none : None = prim::Constant()\n  %y : Tensor = aten::linear(%x, %w, %none)\n  return (%y)\n";
+        let graph = parse(text.as_bytes(), ParseOptions::default()).expect("it parses").graph;
+        let matrix = |rows: i64| Tensor::from_elements((0..rows * 70).map(|i| i as f32).collect(), &[rows, 70]);
+        let (x, weight) = (matrix(rows), matrix(90));
+        let operands = [x, weight.clone()].map(IValue::Tensor);
+        let call = |_| compute(&Product::of(&graph, &operands).expect("a product"), true, 1).expect("it is computed");
+        let results: Vec<Vec<f64>> = (0..calls).map(call).map(|result| result.read()).collect();
+        assert!(results.windows(2).all(|two| two[0] == two[1]));
+        weight.storage().elsewhere().is_some()
+    }
+
+    #[test]
+    fn weights_are_not_packed_for_one_row() {
+        assert_eq!([(1, 3), (2, 3)].map(|(rows, calls)| is_packed(rows, calls)), [false, true]);
+    }
 }

@@ -14,6 +14,9 @@ use std::{fs, io};
 /// Bytes that units may take; above that the oldest ones are removed.
 const MOST_BYTES: u64 = 256 << 20;
 
+/// What a stored answer follows.
+const END: &[u8] = b"\n--\n";
+
 /// A hash of 32 hex digits, practically free of collisions. It may differ between builds of jitopt,
 /// which is a miss.
 pub(crate) fn digest(bytes: &[u8]) -> String {
@@ -127,22 +130,26 @@ impl DiskCache {
     }
 
     /// The stored answer to a question.
-    pub fn verdict(&self, question: &str) -> Option<String> {
+    pub fn verdict(&self, question: impl AsRef<[u8]>) -> Option<String> {
+        let question = question.as_ref();
         let path = self.verdict_place(question)?;
-        let text = fs::read_to_string(&path).ok().filter(|_| is_ours(&path))?;
-        text.strip_prefix(question)?.strip_prefix("\n--\n").map(str::to_owned)
+        let mut kept = fs::read(&path).ok().filter(|_| is_ours(&path))?;
+        let head = kept.strip_prefix(question)?.starts_with(END).then_some(question.len() + END.len())?;
+        kept.drain(..head);
+        String::from_utf8(kept).ok()
     }
 
     /// Stores an answer.
-    pub fn remember_verdict(&self, question: &str, answer: &str) {
+    pub fn remember_verdict(&self, question: impl AsRef<[u8]>, answer: &str) {
+        let question = question.as_ref();
         if let (Some(place), Ok(folder)) = (self.verdict_place(question), self.private_folder()) {
             // A failure only means that it is determined again.
-            let _ = self.put(&folder.0, format!("{question}\n--\n{answer}").as_bytes(), &place);
+            let _ = self.put(&folder.0, &[question, END, answer.as_bytes()].concat(), &place);
         }
     }
 
-    fn verdict_place(&self, question: &str) -> Option<PathBuf> {
-        Some(self.folder.as_ref()?.join(format!("{}.verdict", digest(question.as_bytes()))))
+    fn verdict_place(&self, question: &[u8]) -> Option<PathBuf> {
+        Some(self.folder.as_ref()?.join(format!("{}.verdict", digest(question))))
     }
 
     /// Removes the oldest units until there is room.

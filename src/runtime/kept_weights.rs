@@ -1,10 +1,15 @@
 //! Constant weights of products and convolutions, packed once: the packed copy is kept with the
 //! memory of the tensor until that is written.
+//!
+//! Only a weight that is used again is worth a copy: the first use packs it into memory that the
+//! next weight gets, so that a program that runs once has no second copy of its weights.
 
 use crate::tensor::buffer::Buffer;
 use crate::tensor::elsewhere::{Elsewhere, KeptForAll};
+use crate::tensor::gemm::{PanelMemory, Panels};
 use crate::tensor::storage::Storage;
 use std::any::Any;
+use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -16,8 +21,35 @@ struct PackedWeights(Arc<Entries>);
 #[derive(Debug, Default)]
 struct Entries(Mutex<Vec<Entry>>);
 
-/// The weights that were packed, and the result.
-type Entry = (Box<dyn Any + Send>, Arc<dyn Any + Send + Sync>);
+/// A weight that was used, and what was packed if that is kept.
+type Entry = (Box<dyn Any + Send>, Option<Arc<dyn Any + Send + Sync>>);
+
+/// A packed weight.
+#[derive(Debug)]
+pub(super) enum Weight<P: Panels> {
+    Kept(Arc<P>),
+    /// Packed for one use.
+    Once(P),
+}
+
+impl<P: Panels> Deref for Weight<P> {
+    type Target = P;
+
+    fn deref(&self) -> &P {
+        match self {
+            Weight::Kept(packed) => packed,
+            Weight::Once(packed) => packed,
+        }
+    }
+}
+
+impl<P: Panels> Drop for Weight<P> {
+    fn drop(&mut self) {
+        if let Weight::Once(packed) = self {
+            packed.give_back();
+        }
+    }
+}
 
 impl Elsewhere for PackedWeights {
     /// Nothing is newer than main memory.
@@ -54,26 +86,28 @@ pub(super) fn prepare(storage: &Storage) {
     }
 }
 
-/// A weight of a memory, packed now or before.
-pub(super) fn kept<P: Send + Sync + 'static, K: PartialEq + Send + 'static>(
+/// A weight of a memory, packed now or before; kept from its second use on.
+pub(super) fn kept<P: Panels + Send + Sync + 'static, K: PartialEq + Send + 'static>(
     storage: &Storage,
     key: K,
-    pack: impl FnOnce() -> P,
-) -> Arc<P> {
+    pack: impl FnOnce(PanelMemory) -> P,
+) -> Weight<P> {
     let kept = kept_with(storage);
-    let known = |(of, packed): &Entry| {
-        let is_same = of.downcast_ref::<K>() == Some(&key);
-        is_same.then(|| packed.clone().downcast::<P>().ok()).flatten()
-    };
     let entries = &kept.0.0;
     // The lock is held while a weight is packed: another thread waits for it instead of packing it.
     let mut entries = entries.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(found) = entries.iter().find_map(known) {
-        return found;
-    }
-    let made = Arc::new(pack());
-    entries.push((Box::new(key), made.clone()));
-    made
+    let known = entries.iter_mut().find(|(of, _)| of.downcast_ref::<K>() == Some(&key));
+    let Some((_, packed)) = known else {
+        entries.push((Box::new(key), None));
+        drop(entries);
+        return Weight::Once(pack(PanelMemory::Lent));
+    };
+    let found = packed.clone().and_then(|packed| packed.downcast::<P>().ok());
+    Weight::Kept(found.unwrap_or_else(|| {
+        let made = Arc::new(pack(PanelMemory::Own));
+        *packed = Some(made.clone());
+        made
+    }))
 }
 
 #[cfg(test)]
@@ -83,13 +117,20 @@ mod tests {
     use crate::tensor::gemm::{Matrix, Packed};
 
     #[test]
-    fn written_weights_are_packed_again() {
+    fn weights_are_kept_from_their_second_use_on_until_they_are_written() {
         let weight = Tensor::from_elements(vec![1f32, 2.0, 3.0, 4.0], &[2, 2]);
         let at = Matrix::in_rows(2, 2);
-        let of = |elements: [f32; 4]| kept(weight.storage(), at, || Packed::of(&elements, at));
-        let first = of([1.0, 2.0, 3.0, 4.0]);
-        assert!(Arc::ptr_eq(&first, &of([0.0; 4])));
+        let mut packings = 0;
+        let mut used = || {
+            let pack = |memory| {
+                packings += 1;
+                Packed::of(&[1.0, 2.0, 3.0, 4.0], at, memory)
+            };
+            let is_kept = matches!(kept(weight.storage(), at, pack), Weight::Kept(_));
+            (packings, is_kept)
+        };
+        assert_eq!([used(), used(), used()], [(1, false), (2, true), (2, true)]);
         weight.copy_from(&Tensor::zeros(weight.dtype(), &[2, 2], crate::tensor::Precision::Typed)).expect("it fits");
-        assert!(!Arc::ptr_eq(&first, &of([0.0; 4])));
+        assert_eq!([used(), used(), used()], [(3, false), (4, true), (4, true)]);
     }
 }

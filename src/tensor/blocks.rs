@@ -134,6 +134,17 @@ impl Tensor {
         write_blocks(self, elements);
     }
 
+    /// Writes the elements of a tensor of the same sizes in another memory, if they have the same
+    /// type. Returns whether they have.
+    pub(super) fn copy_alike(&self, source: &Tensor) -> bool {
+        let are_alike = (self.dtype(), self.kept()) == (source.dtype(), source.kept());
+        if !are_alike || self.shares_storage(source) {
+            return false;
+        }
+        copy_runs(&source.storage().read(), source, &mut self.storage().write(), self);
+        true
+    }
+
     /// A contiguous copy.
     pub fn copied(&self) -> Tensor {
         let fresh = {
@@ -194,6 +205,35 @@ fn gather(source: &Buffer, tensor: &Tensor, copy: &mut Fresh) {
         };
     }
     rows!(Bool Byte Char Short Int Long Half BFloat16 Float Double ComplexFloat ComplexDouble);
+}
+
+/// Copies elements from one traversal to another, by runs of both.
+fn copy_runs(from: &Buffer, source: &Tensor, to: &mut Buffer, target: &Tensor) {
+    let mut there = Reader::new(target);
+    macro_rules! runs {
+        ($($name:ident)*) => {
+            match (from, to) {
+                $((Buffer::$name(from), Buffer::$name(to)) => {
+                    Reader::new(source).runs(source.numel(), |_, at, stride, n| {
+                        there.runs(n, |done, slot, step, n| {
+                            copy_run((from, at + done as isize * stride, stride), (to, slot, step), n);
+                        });
+                    });
+                })*
+                _ => unreachable!("both have one element type"),
+            }
+        };
+    }
+    runs!(Bool Byte Char Short Int Long Half BFloat16 Float Double ComplexFloat ComplexDouble);
+}
+
+fn copy_run<T: Copy>((from, at, stride): (&[T], isize, isize), (to, slot, step): (&mut [T], isize, isize), n: usize) {
+    if stride == 1 && step == 1 {
+        return to[slot as usize..][..n].copy_from_slice(&from[at as usize..][..n]);
+    }
+    for k in 0..n as isize {
+        to[(slot + k * step) as usize] = from[(at + k * stride) as usize];
+    }
 }
 
 /// The types of one elementwise computation.
@@ -335,5 +375,52 @@ impl<W: Wide> Rows<W> {
             rest = others;
             row
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::buffer::Typed;
+    use super::*;
+
+    fn numbers(n: i64) -> Tensor {
+        Tensor::from_elements((0..n).map(|i| i as f32).collect(), &[n])
+    }
+
+    #[test]
+    fn elements_of_one_type_are_copied_as_they_are() {
+        let (source, target) = (numbers(600), Tensor::zeros(DType::Float, &[5, 4, 3], Precision::Typed));
+        let views = [
+            source.as_strided(&[5, 4, 3], &[12, 3, 1], 7),
+            source.as_strided(&[5, 4, 3], &[1, 5, 20], 0),
+            source.as_strided(&[5, 4, 3], &[0, 120, 2], 3),
+            source.as_strided(&[4, 1], &[9, 1], 2),
+        ];
+        for view in views.map(|view| view.expect("it is inside")) {
+            for to in [target.clone(), target.permute(&[0, 2, 1]).permute(&[0, 2, 1])] {
+                to.copy_from(&view).expect("it fits");
+                let wanted = view.broadcast_to(&[5, 4, 3]).expect("it fits");
+                assert_eq!(to.read::<f64>(), wanted.read::<f64>());
+            }
+        }
+        let part = target.narrow(1, 1, 2, 1).transpose(0, 2);
+        part.copy_from(&numbers(1)).expect("it fits");
+        assert!(part.read::<f64>().iter().all(|&x| x == 0.0) && target.read::<f64>().iter().any(|&x| x != 0.0));
+        // A signalling NaN, which arithmetic would make quiet.
+        part.copy_from(&Tensor::from_elements(vec![f32::from_bits(0x7f80_0001)], &[1])).expect("it fits");
+        let memory = target.storage().read();
+        let copied = f32::slice(&memory).expect("they are floats")[3];
+        assert_eq!(copied.to_bits(), 0x7f80_0001);
+    }
+
+    #[test]
+    fn elements_that_overlap_are_read_before_they_are_written() {
+        let memory = numbers(6);
+        let (from, to) = (memory.narrow(0, 0, 5, 1), memory.narrow(0, 1, 5, 1));
+        to.copy_from(&from).expect("it fits");
+        assert_eq!(memory.read::<f64>(), [0.0, 0.0, 1.0, 2.0, 3.0, 4.0]);
+        let wide = Tensor::zeros(DType::Double, &[6], Precision::Typed);
+        wide.copy_from(&memory).expect("it fits");
+        assert_eq!(wide.read::<f64>(), [0.0, 0.0, 1.0, 2.0, 3.0, 4.0]);
     }
 }

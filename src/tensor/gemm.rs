@@ -214,6 +214,44 @@ macro_rules! real {
 }
 real! { f32: singles; f64: doubles; }
 
+/// Where packed elements are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PanelMemory {
+    /// In memory of their own.
+    Own,
+    /// In memory of this thread, which gets it back for the next ones.
+    Lent,
+}
+
+/// Packed elements.
+pub trait Panels {
+    /// Gives lent memory back to this thread.
+    fn give_back(&mut self);
+}
+
+/// The most bytes that a thread keeps for packed elements.
+const MOST_LENT: usize = 64 << 20;
+
+/// Memory for at least so many packed elements. Its contents are unspecified.
+fn panels<T: Real>(elements: usize, memory: PanelMemory) -> Vec<T> {
+    let mut panels = match memory {
+        PanelMemory::Own => return vec![T::default(); elements],
+        PanelMemory::Lent => T::with_tiles(|_, scratch| std::mem::take(&mut scratch.panels)),
+    };
+    if panels.len() < elements {
+        panels.resize(elements, T::default());
+    }
+    panels
+}
+
+/// Gives lent memory back.
+fn give_back<T: Real>(memory: &mut Vec<T>) {
+    let memory = std::mem::take(memory);
+    if memory.len() * size_of::<T>() <= MOST_LENT {
+        T::with_tiles(|_, scratch| scratch.panels = memory);
+    }
+}
+
 /// A right factor in the order in which products read it.
 #[derive(Clone, Debug)]
 pub struct Packed<T> {
@@ -222,16 +260,22 @@ pub struct Packed<T> {
     panels: Vec<T>,
 }
 
+impl<T: Real> Panels for Packed<T> {
+    fn give_back(&mut self) {
+        give_back(&mut self.panels);
+    }
+}
+
 impl<T: Real> Packed<T> {
     /// Packs a matrix.
     ///
     /// # Panics
     /// When it exceeds the slice.
-    pub fn of(b: &[T], at: Matrix) -> Packed<T> {
+    pub fn of(b: &[T], at: Matrix, memory: PanelMemory) -> Packed<T> {
         assert!(at.fits(b.len()), "operands lie in their slices");
         let (depth, columns) = (at.rows, at.cols);
         let tile = T::with_tiles(|tiles, _| tiles.columns);
-        let mut panels = vec![T::default(); cache_blocks::packed_len(depth, columns, tile)];
+        let mut panels = panels(cache_blocks::packed_len(depth, columns, tile), memory);
         // SAFETY: the elements are in the slice, as asserted, and the vector is as long as needed.
         unsafe { cache_blocks::pack_right(at.place(b), (depth, columns), tile, panels.as_mut_ptr()) };
         Packed { depth, columns, panels }
@@ -377,7 +421,7 @@ mod tests {
                 let a_at = Matrix::in_rows(m, k);
                 let mut expected = vec![0.0; m * n];
                 naive(&wide(&a), a_at, &wide(&b), b_at, &mut expected);
-                let packed = Packed::of(&b, b_at);
+                let packed = Packed::of(&b, b_at, PanelMemory::Lent);
                 for right in [Right::Matrix(&b, b_at), Right::Packed(&packed)] {
                     let mut c = vec![f32::NAN; m * n];
                     Product::new(1.0, (&a, a_at), right, 0.0, &mut c).compute();

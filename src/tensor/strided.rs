@@ -552,6 +552,9 @@ impl Tensor {
     /// overlap.
     pub(crate) fn copy_from(&self, source: &Tensor) -> Result<()> {
         let source = source.broadcast_to(self.shape())?;
+        if self.copy_alike(&source) {
+            return Ok(());
+        }
         match source.dtype().arithmetic() {
             Some(Kind::Float) => self.write(&source.read::<f64>()),
             Some(Kind::Complex) => self.write(&source.read::<C128>()),

@@ -71,6 +71,8 @@ pub(super) struct Scratch<T> {
     right: Vec<T>,
     /// For callers; taken while one uses it.
     pub other: Vec<T>,
+    /// For a factor that is packed for one use; taken meanwhile.
+    pub panels: Vec<T>,
 }
 
 impl<T: Packable> Scratch<T> {

@@ -4,11 +4,11 @@
 //! Taps of the window outside of the image are left out, so that weights have to be finite.
 #![allow(unsafe_code, reason = "images are read and results are written through pointers")]
 
-use super::Real;
 use super::epilogue::{Step, Steps, Sums};
 use super::taps::{Inside, SUMS, TOGETHER, Taps};
 use super::tiles::Tiles;
 use super::window_phases::{Axis, Distances, Window};
+use super::{Panels, Real};
 use std::ops::Range;
 
 /// A convolution of an example, in parts that several threads may compute: lines of positions.
@@ -158,6 +158,11 @@ pub fn taps_first<T: Real>(weights: &[T], taps: usize) -> Option<Vec<T>> {
     let channels = weights.len() / taps.max(1);
     let ordered = (0..taps).flat_map(|tap| (0..channels).map(move |channel| weights[channel * taps + tap]));
     weights.iter().all(|&x| x.is_finite()).then(|| ordered.collect())
+}
+
+/// Weights of single channels are small, and have memory of their own.
+impl<T: Real> Panels for Option<Vec<T>> {
+    fn give_back(&mut self) {}
 }
 
 /// The taps of a position inside of the image, in one dimension.

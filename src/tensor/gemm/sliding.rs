@@ -6,12 +6,12 @@
 //! convolution with one channel in each group pads and computes channel by channel.
 #![allow(unsafe_code, reason = "images are read and results are written through pointers")]
 
-use super::Real;
 use super::cache_blocks::{Scratch, depth_of_block};
 use super::epilogue::{Placed, Step, Steps, Sums};
 use super::packing::{Lines, pack};
 use super::tiles::{Tile, Tiles};
 use super::window_phases::{Distances, Window};
+use super::{PanelMemory, Panels, Real, give_back, panels};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -65,12 +65,18 @@ pub struct Filters<T> {
     panels: Vec<T>,
 }
 
+impl<T: Real> Panels for Filters<T> {
+    fn give_back(&mut self) {
+        give_back(&mut self.panels);
+    }
+}
+
 impl<T: Real> Filters<T> {
     /// Packs contiguous weights of shape (outputs, inputs per group, window).
     ///
     /// # Panics
     /// When there are too few.
-    pub fn of(weights: &[T], sizes: Sizes) -> Filters<T> {
+    pub fn of(weights: &[T], sizes: Sizes, memory: PanelMemory) -> Filters<T> {
         let (depth, outputs) = (sizes.depth(), sizes.outputs);
         assert!(weights.len() >= sizes.groups * outputs * depth, "the slice has all weights");
         if sizes.is_by_channel() {
@@ -78,9 +84,11 @@ impl<T: Real> Filters<T> {
         }
         let height = T::with_tiles(|tiles, _| tiles.rows);
         let group = outputs.next_multiple_of(height) * depth;
-        let mut panels = vec![T::default(); sizes.groups * group];
+        let mut panels = panels(sizes.groups * group, memory);
         let (each, rows) = (depth_of_block(depth), outputs.next_multiple_of(height));
-        for (own, to) in weights.chunks_exact((outputs * depth).max(1)).zip(panels.chunks_exact_mut(group.max(1))) {
+        for (own, to) in
+            weights.chunks_exact((outputs * depth).max(1)).zip(panels.chunks_exact_mut(group.max(1)).take(sizes.groups))
+        {
             for (from, row) in
                 (0..depth).step_by(each).flat_map(|from| (0..outputs).step_by(height).map(move |row| (from, row)))
             {
@@ -594,7 +602,7 @@ mod tests {
         let in_place = sizes.is_by_channel() || sizes.window.reads_in_place(own.distances);
         let read = if in_place { own } else { Image { elements: &padded, channel: each, ..own } };
         let mut result = vec![f32::NAN; sizes.result()];
-        let filters = Filters::of(weights, sizes);
+        let filters = Filters::of(weights, sizes, PanelMemory::Lent);
         let sliding = Sliding::new(sizes, read, &filters, steps, &mut result, threads).expect("it is small");
         // SAFETY: the operands are borrowed here, and each part is computed once.
         (0..sliding.parts()).for_each(|part| unsafe { sliding.compute(part) });

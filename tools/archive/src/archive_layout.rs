@@ -301,6 +301,15 @@ impl Archive {
         self.records.storages[storage].bytes
     }
 
+    /// Passes on the bytes of a storage piece by piece.
+    ///
+    /// # Errors
+    /// The record is damaged; what was passed on is worth nothing then.
+    pub fn storage_in_pieces(&self, storage: usize, take: &mut dyn FnMut(&[u8])) -> Result<()> {
+        let storage = &self.records.storages[storage];
+        self.records.in_pieces(storage.container, &storage.record, take)
+    }
+
     /// The bytes that all tensors occupy: shared storages count once.
     pub fn stored_bytes(&self) -> u64 {
         self.records.storages.iter().map(|storage| storage.bytes).sum()
@@ -325,10 +334,7 @@ impl Archive {
     }
 
     /// The same, where they are in memory already.
-    ///
-    /// # Errors
-    /// As of [`Archive::content`].
-    pub fn content_in_place(&self, tensor: &StoredTensor) -> Result<Cow<'_, [u8]>> {
+    fn content_in_place(&self, tensor: &StoredTensor) -> Result<Cow<'_, [u8]>> {
         let storage = &self.records.storages[tensor.storage];
         if tensor.bytes() > MOST_EXPANDED.max(storage.bytes.saturating_mul(4)) {
             let (bytes, stored) = (tensor.bytes(), storage.bytes);

@@ -26,6 +26,10 @@ const MOST_INFLATED: u64 = 64 << 20;
 /// A model with a million tensors has a directory of 100 MB.
 const LARGEST_DIRECTORY: u64 = 128 << 20;
 
+/// Bytes of a piece of a record: it is still in the caches when it is read again. All elements have
+/// sizes that divide it.
+const PIECE: u64 = 1 << 18;
+
 const LOCAL: u32 = 0x0403_4b50;
 const CENTRAL: u32 = 0x0201_4b50;
 const END: u32 = 0x0605_4b50;
@@ -63,6 +67,14 @@ impl Entry {
     /// Whether this is a folder.
     pub(crate) fn is_folder(&self) -> bool {
         self.name.ends_with('/')
+    }
+
+    fn check_sum(&self, crc: &Crc) -> Result<()> {
+        if crc.sum() == self.crc {
+            return Ok(());
+        }
+        refuse(format!("its checksum is {:08x}, the directory says {:08x}", crc.sum(), self.crc))
+            .map_err(|refusal: Refusal| refusal.with_help("the file is damaged: copy it again"))
     }
 }
 
@@ -160,11 +172,30 @@ impl Container {
         let content = if entry.deflated { inflated(&packed, entry.size)?.into() } else { packed };
         let mut crc = Crc::new();
         crc.update(&content);
-        if crc.sum() != entry.crc {
-            return refuse(format!("its checksum is {:08x}, the directory says {:08x}", crc.sum(), entry.crc))
-                .map_err(|refusal: Refusal| refusal.with_help("the file is damaged: copy it again"));
-        }
+        entry.check_sum(&crc)?;
         Ok(content)
+    }
+
+    /// Passes on the content of an entry piece by piece, so that it is not held as a whole. The
+    /// checksum is verified at the end.
+    ///
+    /// # Errors
+    /// As of [`Container::content`]; what was passed on is worth nothing then.
+    pub(crate) fn in_pieces(&self, entry: &Entry, take: &mut dyn FnMut(&[u8])) -> Result<()> {
+        let mut read = || {
+            if entry.deflated {
+                take(&self.unpacked(entry)?);
+                return Ok(());
+            }
+            let (mut crc, mut piece) = (Crc::new(), Vec::new());
+            for at in (0..entry.size).step_by(PIECE as usize) {
+                self.read(entry.data + at, PIECE.min(entry.size - at), &mut piece)?;
+                crc.update(&piece);
+                take(&piece);
+            }
+            entry.check_sum(&crc)
+        };
+        read().map_err(|refusal| refusal.in_record(&entry.name))
     }
 
     fn bytes_in_place(&self, at: u64, count: u64) -> Result<Cow<'_, [u8]>> {
@@ -176,13 +207,18 @@ impl Container {
     }
 
     fn bytes(&self, at: u64, count: u64) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.read(at, count, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn read(&self, at: u64, count: u64, bytes: &mut Vec<u8>) -> Result<()> {
         let fits = at.checked_add(count).is_some_and(|end| end <= self.size);
         let Some(length) = usize::try_from(count).ok().filter(|_| fits) else {
             return refuse(format!("{count} bytes at {at} are outside the file of {} bytes", self.size));
         };
-        let mut bytes = vec![0; length];
-        self.source.read_at(at, &mut bytes).map_err(|error| Refusal::new(format!("cannot be read: {error}")))?;
-        Ok(bytes)
+        bytes.resize(length, 0);
+        self.source.read_at(at, bytes).map_err(|error| Refusal::new(format!("cannot be read: {error}")))
     }
 
     // ---- the end of the central directory

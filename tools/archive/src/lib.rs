@@ -37,7 +37,7 @@ mod unpickler;
 mod unread_archive;
 
 pub use archive_layout::{Archive, CodeFile, Kind, open};
-pub use byte_source::ByteSource;
+pub use byte_source::{ByteSource, FileBytes, OpenFile};
 pub use code_surface::{Class, Method};
 pub use container::{Container, Entry};
 pub use exported_model::Exported;

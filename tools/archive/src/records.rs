@@ -1,7 +1,7 @@
 //! The records of an archive by name, without its top folder, and the storages among them.
 
 use crate::code_surface::Surface;
-use crate::container::Container;
+use crate::container::{Container, Entry};
 use crate::pickle_value::Described;
 use crate::refusal::{Refusal, Result, refuse, shown};
 use crate::stored_tensors::StoredTensor;
@@ -76,11 +76,17 @@ impl Records {
 
     /// The same, where it is in memory already.
     pub(crate) fn content_in_place(&self, container: usize, name: &str) -> Result<Cow<'_, [u8]>> {
-        let container = &self.containers[container];
-        match container.find(name) {
-            Some(entry) => container.content_in_place(entry),
-            None => refuse(format!("the archive holds no record {}", shown(name))),
-        }
+        self.containers[container].content_in_place(self.entry(container, name)?)
+    }
+
+    /// The same, piece by piece.
+    pub(crate) fn in_pieces(&self, container: usize, name: &str, take: &mut dyn FnMut(&[u8])) -> Result<()> {
+        self.containers[container].in_pieces(self.entry(container, name)?, take)
+    }
+
+    fn entry(&self, container: usize, name: &str) -> Result<&Entry> {
+        let found = self.containers[container].find(name);
+        found.map_or_else(|| refuse(format!("the archive holds no record {}", shown(name))), Ok)
     }
 
     /// Adds an archive that is within this one; its number, and its top folder without the slash.

@@ -6,7 +6,9 @@
 
 use crate::peer::Peer;
 use anyhow::Result;
-use jitopt_core::tensor::gemm::{Axis, Filters, Function, Image, SLACK, Sizes, Sliding, Step, Window, pad};
+use jitopt_core::tensor::gemm::{
+    Axis, Filters, Function, Image, PanelMemory, SLACK, Sizes, Sliding, Step, Window, pad,
+};
 use std::path::Path;
 use std::time::Instant;
 
@@ -78,7 +80,7 @@ impl Operands {
             sizes,
             image: vec![1.0; inputs * size * size],
             padded: vec![0.0; inputs * window.padded() + SLACK],
-            filters: Filters::of(&vec![1.0; outputs * sizes.depth()], sizes),
+            filters: Filters::of(&vec![1.0; outputs * sizes.depth()], sizes, PanelMemory::Own),
             bias: vec![1.0; outputs],
             result: vec![0.0; sizes.result()],
         }

@@ -18,8 +18,10 @@
 //!
 //! In each round each program in its order runs a model some times and reports the median, so that
 //! a disturbance of the machine affects all; the table has the median of rounds, and the median of
-//! their ratios to the fastest of PyTorch and of all others. A first result includes the start of the process, and
-//! compiling from an empty cache.
+//! their ratios to the fastest of PyTorch and of all others. A first result includes the start of
+//! the process, and compiling from an empty cache. A cached one finds kernels and graph in the
+//! cache; a column has what it takes beyond reading the archive into new memory and a run in the
+//! steady state.
 
 use crate::peer::{Peer, SCRIPTS, Way};
 use crate::process::{self, Failure};
@@ -28,7 +30,7 @@ use serde_json::{Map, Value};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The program that times a model in PyTorch.
 const DRIVER: &str =
@@ -56,6 +58,8 @@ struct Row {
     way: Option<Way>,
     /// Seconds and bytes until the first result, or why there are none.
     first: Result<(f64, u64), String>,
+    /// Seconds until the result of a later process, and of reading its archive, for ours.
+    cached: Option<(f64, f64)>,
     /// Seconds of each round.
     times: Vec<f64>,
 }
@@ -68,8 +72,9 @@ pub fn measure(plan: &Plan) -> Result<(String, bool)> {
     let scratch = std::env::temp_dir().join(format!("jitopt-bench-models-{}", std::process::id()));
     fs::create_dir_all(&scratch).context("there is no temporary folder")?;
     let mut text = String::from(
-        "| model | program | first result, s | peak, MB | steady, ms | over the fastest of PyTorch | of all | equal |\n\
-         | --- | --- | ---: | ---: | ---: | ---: | ---: | --- |\n",
+        "| model | program | first result, s | cached, ms | reading, ms | beyond reading and a run, ms | peak, MB \
+         | steady, ms | over the fastest of PyTorch | of all | equal |\n\
+         | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |\n",
     );
     let mut all_equal = true;
     for name in chosen(plan, models)? {
@@ -123,14 +128,15 @@ fn is_equal(plan: &Plan, name: &str, about: &Value) -> Result<(), String> {
 fn rows(plan: &Plan, name: &str, scratch: &Path) -> Result<Vec<Row>> {
     let cache = scratch.join(name);
     let first = first(ours(plan, name, &["run"], Some(&cache)), scratch);
-    let mut rows = vec![Row { way: None, first, times: Vec::new() }];
+    let cached = cached(plan, name, &cache, scratch);
+    let mut rows = vec![Row { way: None, first, cached, times: Vec::new() }];
     let mut peers = Vec::new();
     for (&way, python) in plan.ways.iter().flat_map(|way| plan.python.iter().map(move |python| (way, python))) {
         let folder = plan.folder.display().to_string();
         let arguments = [SCRIPTS, &folder, name, way.name()];
         let first = first_of(way, python, &arguments, scratch);
         peers.push(first.is_ok().then(|| Peer::start(python, DRIVER, &arguments)).flatten());
-        rows.push(Row { way: Some(way), first, times: Vec::new() });
+        rows.push(Row { way: Some(way), first, cached: None, times: Vec::new() });
     }
     for _ in 0..plan.rounds {
         rows[0].times.push(steady(plan, name)?);
@@ -169,6 +175,19 @@ fn first(mut command: Command, scratch: &Path) -> Result<(f64, u64), String> {
     }
 }
 
+/// Seconds of a process whose kernels are in the cache, and of reading its archive: medians of the
+/// runs of a round.
+fn cached(plan: &Plan, name: &str, cache: &Path, scratch: &Path) -> Option<(f64, f64)> {
+    let archive = plan.folder.join(format!("{name}.pt"));
+    let read = || {
+        let begin = Instant::now();
+        fs::read(&archive).ok().map(|_| begin.elapsed().as_secs_f64())
+    };
+    let start = || Some(first(ours(plan, name, &["run"], Some(cache)), scratch).ok()?.0);
+    let (starts, reads) = (0..plan.runs.max(1)).filter_map(|_| Some((start()?, read()?))).unzip();
+    Some((middle(starts)?, middle(reads)?))
+}
+
 /// Our median of a round. The baseline of the command is the same pipeline, so that nothing else
 /// runs.
 fn steady(plan: &Plan, name: &str) -> Result<f64> {
@@ -199,7 +218,9 @@ fn table(name: &str, rows: &[Row], equal: &Result<(), String>) -> String {
             Ok((seconds, bytes)) => (format!("{seconds:.2}"), format!("{:.0}", *bytes as f64 / 1e6)),
             Err(why) => (why.clone(), String::new()),
         };
-        let steady = middle(row.times.clone()).map_or(String::new(), |time| format!("{:.2}", time * 1e3));
+        let steady = middle(row.times.clone());
+        let start = start(row.cached, steady);
+        let steady = steady.map_or(String::new(), |time| format!("{:.2}", time * 1e3));
         let last = match (row.way, equal) {
             (Some(_), _) => " |  | ".to_owned(),
             (None, equal) => {
@@ -208,9 +229,16 @@ fn table(name: &str, rows: &[Row], equal: &Result<(), String>) -> String {
             }
         };
         let program = row.way.map_or("jitopt", Way::name);
-        text += &format!("| {name} | {program} | {first} | {peak} | {steady} | {last} |\n");
+        text += &format!("| {name} | {program} | {first} | {start} | {peak} | {steady} | {last} |\n");
     }
     text
+}
+
+/// The columns of a cached start.
+fn start(cached: Option<(f64, f64)>, steady: Option<f64>) -> String {
+    let Some((seconds, reading)) = cached else { return " |  | ".to_owned() };
+    let rest = steady.map_or(String::new(), |steady| format!("{:.1}", (seconds - reading - steady) * 1e3));
+    format!("{:.1} | {:.1} | {rest}", seconds * 1e3, reading * 1e3)
 }
 
 fn middle(mut times: Vec<f64>) -> Option<f64> {
@@ -224,7 +252,10 @@ mod tests {
 
     #[test]
     fn ratios_are_to_the_fastest_of_each_round() {
-        let row = |way, times: &[f64]| Row { way, first: Ok((1.5, 2_000_000)), times: times.to_vec() };
+        let row = |way: Option<Way>, times: &[f64]| {
+            let cached = way.is_none().then_some((0.025, 0.006));
+            Row { way, first: Ok((1.5, 2_000_000)), cached, times: times.to_vec() }
+        };
         let rows = [
             row(None, &[0.002, 0.006, 0.004]),
             row(Some(Way::Eager), &[0.004, 0.004, 0.008]),
@@ -232,9 +263,12 @@ mod tests {
             row(Some(Way::Xla), &[0.002, 0.002, 0.002]),
         ];
         let text = table("net", &rows, &Ok(()));
-        assert!(text.starts_with("| net | jitopt | 1.50 | 2 | 4.00 | 1.50 | 2.00 | yes |\n"), "{text}");
-        assert!(text.contains("| net | frozen | 1.50 | 2 | 12.00 |  |  |  |\n"), "{text}");
+        assert!(
+            text.starts_with("| net | jitopt | 1.50 | 25.0 | 6.0 | 15.0 | 2 | 4.00 | 1.50 | 2.00 | yes |\n"),
+            "{text}"
+        );
+        assert!(text.contains("| net | frozen | 1.50 |  |  |  | 2 | 12.00 |  |  |  |\n"), "{text}");
         let text = table("net", &rows[..1], &Err("it differs".to_owned()));
-        assert_eq!(text, "| net | jitopt | 1.50 | 2 | 4.00 |  |  | no: it differs |\n");
+        assert_eq!(text, "| net | jitopt | 1.50 | 25.0 | 6.0 | 15.0 | 2 | 4.00 |  |  | no: it differs |\n");
     }
 }

@@ -7,7 +7,7 @@
 
 use crate::peer::Peer;
 use anyhow::Result;
-use jitopt_core::tensor::gemm::{Matrix, Packed, Product, Right};
+use jitopt_core::tensor::gemm::{Matrix, Packed, PanelMemory, Product, Right};
 use std::path::Path;
 use std::time::Instant;
 
@@ -85,7 +85,8 @@ impl Operands {
     fn new(shape: Shape) -> Operands {
         let (_, batches, m, k, n, _) = shape;
         let right = vec![1.0; batches * k * n];
-        let packed = (0..batches).map(|i| Packed::of(&right[i * k * n..][..k * n], right_of(shape))).collect();
+        let packed =
+            (0..batches).map(|i| Packed::of(&right[i * k * n..][..k * n], right_of(shape), PanelMemory::Own)).collect();
         Operands { shape, left: vec![1.0; batches * m * k], packed, right, result: vec![0.0; batches * m * n] }
     }
 

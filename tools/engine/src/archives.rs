@@ -4,7 +4,7 @@ use crate::error::{Error, Kind};
 use crate::kept_graphs::{KeptGraph, KeptGraphs};
 use crate::known_values;
 use jitopt_archive::{
-    Archive, Kind as Layout, MadeTensor, Refusal, Role, StoredValue, UnreadArchive, looks_like_archive,
+    Archive, FileBytes, Kind as Layout, MadeTensor, Refusal, Role, StoredValue, UnreadArchive, looks_like_archive,
 };
 use jitopt_core::interpreter::files::{Tensors, write_safetensors};
 use jitopt_core::interpreter::{IValue, Release};
@@ -16,7 +16,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The parts of an archive that are read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -62,7 +62,7 @@ impl Wanted {
 /// # Errors
 /// The archive is not sound, or its program has no form in IR.
 pub fn graph(name: &str, bytes: &[u8], wanted: &Wanted) -> Option<Result<Graph, Error>> {
-    looks_like_archive(bytes).then(|| Parts::default().graph(name, &Arc::new(bytes.to_vec()), wanted))
+    looks_like_archive(bytes).then(|| Parts::default().graph(name, &bytes.to_vec().into(), wanted))
 }
 
 /// The graph of an archive for passes that read its weights: calls are inlined, numbers of modules
@@ -72,7 +72,7 @@ pub fn graph(name: &str, bytes: &[u8], wanted: &Wanted) -> Option<Result<Graph, 
 /// The archive is not sound, its program has no form in IR, or a record of a weight is damaged.
 pub fn graph_with_weights(name: &str, bytes: &[u8], wanted: &Wanted) -> Option<Result<Graph, Error>> {
     looks_like_archive(bytes).then(|| {
-        let (parts, bytes) = (Parts::default(), Arc::new(bytes.to_vec()));
+        let (parts, bytes) = (Parts::default(), FileBytes::from(bytes.to_vec()));
         let mut graph = parts.graph(name, &bytes, &Wanted { runs: true, ..wanted.clone() })?;
         known_values::settle(&mut graph, &parts.contents(name, &bytes, wanted)?, &[]);
         Ok(graph)
@@ -102,7 +102,7 @@ impl Read {
     }
 
     /// The graph that an earlier run has read.
-    fn find(&mut self, name: &str, bytes: &Arc<Vec<u8>>, wanted: &Wanted) -> Result<Option<Graph>, Error> {
+    fn find(&mut self, name: &str, bytes: &FileBytes, wanted: &Wanted) -> Result<Option<Graph>, Error> {
         let Some(kept) = self.kept.as_ref().filter(|_| self.code.is_none()) else { return Ok(None) };
         if let Some((_, found, _)) = self.found.as_ref().filter(|(of, ..)| of == wanted) {
             return Ok(Some(found.graph.clone()));
@@ -118,7 +118,7 @@ impl Read {
     }
 
     /// Keeps the graph that was read for later runs.
-    fn keep(&self, name: &str, bytes: &Arc<Vec<u8>>, wanted: &Wanted, graph: &Graph) -> Result<(), Error> {
+    fn keep(&self, name: &str, bytes: &FileBytes, wanted: &Wanted, graph: &Graph) -> Result<(), Error> {
         let (Some(kept), Some((_, reader))) = (&self.kept, &self.code) else { return Ok(()) };
         let program = unread_archive(name, bytes)?.program().map_err(|refusal| unread_of(name, &refusal))?;
         if let Some((program, places)) = program.zip(reader.places(wanted, graph)?) {
@@ -128,7 +128,7 @@ impl Read {
     }
 }
 
-fn unread_archive(name: &str, bytes: &Arc<Vec<u8>>) -> Result<UnreadArchive, Error> {
+fn unread_archive(name: &str, bytes: &FileBytes) -> Result<UnreadArchive, Error> {
     UnreadArchive::open(Box::new(bytes.clone())).map_err(|refusal| unread_of(name, &refusal))
 }
 
@@ -157,7 +157,7 @@ impl Parts {
         self.lock().found.is_some()
     }
 
-    fn with<T>(&self, name: &str, bytes: &Arc<Vec<u8>>, release: Option<Release>, by: &By<'_, T>) -> Result<T, Error> {
+    fn with<T>(&self, name: &str, bytes: &FileBytes, release: Option<Release>, by: &By<'_, T>) -> Result<T, Error> {
         let mut read = self.lock();
         if let Some((_, reader)) = read.code.as_ref().filter(|(of, _)| *of == release) {
             return (by.code)(reader);
@@ -170,7 +170,7 @@ impl Parts {
     }
 
     /// See [`graph`].
-    pub(crate) fn graph(&self, name: &str, bytes: &Arc<Vec<u8>>, wanted: &Wanted) -> Result<Graph, Error> {
+    pub(crate) fn graph(&self, name: &str, bytes: &FileBytes, wanted: &Wanted) -> Result<Graph, Error> {
         if let Some(graph) = self.lock().find(name, bytes, wanted)? {
             return Ok(graph);
         }
@@ -187,7 +187,7 @@ impl Parts {
     pub(crate) fn contents(
         &self,
         name: &str,
-        bytes: &Arc<Vec<u8>>,
+        bytes: &FileBytes,
         wanted: &Wanted,
     ) -> Result<BTreeMap<String, IValue>, Error> {
         if let Some((_, found, archive)) = self.lock().found.as_mut().filter(|(of, ..)| of == wanted) {
@@ -204,12 +204,7 @@ impl Parts {
     ///
     /// # Errors
     /// What is recorded is damaged.
-    pub(crate) fn samples(
-        &self,
-        name: &str,
-        bytes: &Arc<Vec<u8>>,
-        wanted: &Wanted,
-    ) -> Result<Option<Vec<IValue>>, Error> {
+    pub(crate) fn samples(&self, name: &str, bytes: &FileBytes, wanted: &Wanted) -> Result<Option<Vec<IValue>>, Error> {
         // A graph of an archive with samples is not kept.
         let is_found = self.lock().found.is_some();
         if is_found || wanted.choice.method.as_deref().is_some_and(|method| method != "forward") {
@@ -225,7 +220,7 @@ impl Parts {
     pub(crate) fn stored_names(
         &self,
         name: &str,
-        bytes: &Arc<Vec<u8>>,
+        bytes: &FileBytes,
         wanted: &Wanted,
     ) -> Result<BTreeSet<String>, Error> {
         let of = |archive: &Archive| {
@@ -240,7 +235,7 @@ impl Parts {
     pub(crate) fn exported_inputs(
         &self,
         name: &str,
-        bytes: &Arc<Vec<u8>>,
+        bytes: &FileBytes,
         wanted: &Wanted,
     ) -> Result<Option<jitopt_exported::Inputs>, Error> {
         let inputs = |archive: &mut Archive| jitopt_exported::inputs(archive).map_err(|r| unread_of(name, &r));
@@ -283,7 +278,7 @@ fn exported(name: &str, archive: &Archive, wanted: &Wanted) -> Result<Graph, Err
 /// The methods of an archive that have graphs, one a line: those of the module, then those of the
 /// modules in it. Nothing for other files.
 pub fn methods_of(name: &str, bytes: &[u8]) -> Option<Result<String, Error>> {
-    looks_like_archive(bytes).then(|| listed(name, opened(name, &Arc::new(bytes.to_vec()))?))
+    looks_like_archive(bytes).then(|| listed(name, opened(name, &bytes.to_vec().into())?))
 }
 
 /// The same for a file, of which only the code and the values of the module are read.
@@ -434,7 +429,7 @@ impl Reader {
     }
 }
 
-pub(crate) fn opened(name: &str, bytes: &Arc<Vec<u8>>) -> Result<Archive, Error> {
+pub(crate) fn opened(name: &str, bytes: &FileBytes) -> Result<Archive, Error> {
     jitopt_archive::open(Box::new(bytes.clone())).map_err(|refusal| unread(refused(name, &refusal)))
 }
 
@@ -443,7 +438,7 @@ pub(crate) fn opened(name: &str, bytes: &Arc<Vec<u8>>) -> Result<Archive, Error>
 pub(crate) fn source_line(program: &crate::Program, location: &str) -> Option<String> {
     let (rest, _column) = location.rsplit_once(':')?;
     let (record, line) = rest.rsplit_once(':')?;
-    let archive = program.is_archive().then(|| opened("", &program.text).ok()).flatten()?;
+    let archive = program.is_archive().then(|| opened("", &program.bytes).ok()).flatten()?;
     let code = archive.code().ok()?;
     let origins = code.iter().flat_map(|file| &file.ranges).filter_map(|range| range.origin.as_ref());
     if let Some(origin) = origins.into_iter().find(|origin| origin.comment() == location) {
@@ -468,7 +463,7 @@ fn not_read(name: &str, error: &SourceError) -> Error {
 /// What an archive is, in one line: `TorchScript archive of 2.1 or later, module __torch__.Net`;
 /// nothing for other files.
 pub fn description(name: &str, bytes: &[u8]) -> Option<Result<String, Error>> {
-    let open = || Ok(described(&opened(name, &Arc::new(bytes.to_vec()))?));
+    let open = || Ok(described(&opened(name, &bytes.to_vec().into())?));
     looks_like_archive(bytes).then(open)
 }
 

@@ -23,7 +23,6 @@ use jitopt_core::types::{Dim, Strides, TensorType, Type, TypeKind};
 use jitopt_passes::REGISTRY;
 use jitopt_source::{ArchiveCode, MethodName, RunHook, called, qualified};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
 
 /// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -239,7 +238,7 @@ pub fn audit(name: &str, bytes: &[u8], allowed: &[String]) -> Result<Audit, Erro
         }
     }
     let mut audit = Audit::default();
-    match opened(name, &Arc::new(bytes.to_vec())) {
+    match opened(name, &bytes.to_vec().into()) {
         Err(error) => audit.find(Rule::Archive, reason(name, &error)),
         Ok(archive) if matches!(archive.kind, Layout::Exported | Layout::Serialized) => {
             audit.what = Some(crate::archives::described(&archive));

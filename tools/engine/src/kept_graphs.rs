@@ -32,7 +32,7 @@ impl KeptGraphs {
 
     /// The graph of a program as options of a release say, if one is kept.
     pub(crate) fn find(&self, program: &[u8], (options, release): (&str, Release)) -> Option<KeptGraph> {
-        let text = self.0.verdict(&cache_key(program, options))?;
+        let text = self.0.verdict(cache_key(program, options))?;
         let kept: Value = serde_json::from_str(&text).ok()?;
         let graph = read_back(kept["graph"].as_str()?, release)?;
         let mut places = BTreeMap::new();
@@ -64,14 +64,15 @@ impl KeptGraphs {
         };
         let places: BTreeMap<&String, Value> = kept.places.iter().map(|(name, at)| (name, place(at))).collect();
         let answer = json!({"graph": text, "places": places}).to_string();
-        self.0.remember_verdict(&cache_key(program, options), &answer);
+        self.0.remember_verdict(cache_key(program, options), &answer);
     }
 }
 
-/// The cache key of a graph: this build, the options, and the bytes, each as a character.
-fn cache_key(program: &[u8], options: &str) -> String {
-    format!("graph of an archive: {} {options}\n", crate::keeping::build())
-        + &program.iter().map(|&byte| char::from(byte)).collect::<String>()
+/// The cache key of a graph: this build, the options, and the bytes.
+fn cache_key(program: &[u8], options: &str) -> Vec<u8> {
+    let mut key = format!("graph of an archive: {} {options}\n", crate::keeping::build()).into_bytes();
+    key.extend_from_slice(program);
+    key
 }
 
 fn read_back(text: &str, release: Release) -> Option<Graph> {

@@ -5,6 +5,7 @@ use crate::archives::{self, Choice, Parts};
 use crate::error::{Error, Kind};
 use crate::known_values;
 use crate::reporting;
+use jitopt_archive::FileBytes;
 use jitopt_core::interpreter::{IValue, Release};
 use jitopt_core::ir::Graph;
 use jitopt_core::text::extract::looks_like_log;
@@ -12,7 +13,6 @@ use jitopt_core::text::{ParseOptions, parse};
 use jitopt_core::verify;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 /// The text of a graph or the bytes of an archive, and the file that it is from. Inputs,
 /// descriptions and gradients are looked for next to this file.
@@ -21,7 +21,7 @@ pub struct Program {
     /// The file; `-` for a text that is in no file.
     pub path: PathBuf,
     /// The text, or the bytes of an archive.
-    pub text: Arc<Vec<u8>>,
+    pub(crate) bytes: FileBytes,
     /// The parts of an archive that are read.
     pub choice: Choice,
     /// The parts that were read.
@@ -30,8 +30,8 @@ pub struct Program {
 
 impl Program {
     /// A text, or the bytes of an archive, and the file that it is from.
-    pub fn new(path: &Path, text: Vec<u8>, choice: Choice) -> Program {
-        Program { path: path.to_owned(), text: Arc::new(text), choice, parts: Parts::default() }
+    pub fn new(path: &Path, bytes: impl Into<FileBytes>, choice: Choice) -> Program {
+        Program { path: path.to_owned(), bytes: bytes.into(), choice, parts: Parts::default() }
     }
 
     /// Reads the file of a graph.
@@ -67,7 +67,7 @@ impl Program {
     /// The text of a file; nothing for archives, and for a text that is in no file.
     pub(crate) fn text_in_file(&self) -> Option<&str> {
         let is_text = self.path.as_os_str() != "-" && !self.is_archive();
-        is_text.then(|| std::str::from_utf8(&self.text).ok()).flatten()
+        is_text.then(|| std::str::from_utf8(self.bytes.text()).ok()).flatten()
     }
 
     /// Parses and verifies the graph; `release` is the PyTorch release whose semantics apply, or
@@ -76,9 +76,9 @@ impl Program {
     /// # Errors
     /// The text does not parse, or the graph has structural errors: nothing can run it.
     pub fn graph(&self, release: Option<Release>, workspace: &mut Workspace<'_>) -> Result<Graph, Error> {
-        let (name, text) = (self.name(), &self.text);
+        let (name, text) = (self.name(), self.bytes.text());
         if self.is_archive() {
-            return self.sound(self.parts.graph(&name, text, &self.wanted(release))?);
+            return self.sound(self.parts.graph(&name, &self.bytes, &self.wanted(release))?);
         }
         let parsed = parse(text, ParseOptions { release }).map_err(|diagnostics| {
             let log = looks_like_log(text).map_or(String::new(), |kind| format!("  {kind}\n"));
@@ -114,7 +114,7 @@ impl Program {
 
     /// Whether it is an archive.
     pub(crate) fn is_archive(&self) -> bool {
-        jitopt_archive::looks_like_archive(&self.text)
+        self.bytes.is_archive()
     }
 
     /// Contents of the file other than its graph: the weights of an archive.
@@ -125,7 +125,7 @@ impl Program {
         if !self.is_archive() {
             return Ok(BTreeMap::new());
         }
-        self.parts.contents(&self.name(), &self.text, &self.wanted(release))
+        self.parts.contents(&self.name(), &self.bytes, &self.wanted(release))
     }
 
     /// The inputs that an archive records, in the order of the params of its graph.
@@ -136,7 +136,7 @@ impl Program {
         if !self.is_archive() {
             return Ok(None);
         }
-        self.parts.samples(&self.name(), &self.text, &self.wanted(release))
+        self.parts.samples(&self.name(), &self.bytes, &self.wanted(release))
     }
 
     /// The weights of an archive, also those that the graph does not read, without constants.
@@ -147,7 +147,7 @@ impl Program {
         if !self.is_archive() {
             return Ok(BTreeSet::new());
         }
-        self.parts.stored_names(&self.name(), &self.text, &self.wanted(None))
+        self.parts.stored_names(&self.name(), &self.bytes, &self.wanted(None))
     }
 
     /// How the inputs of an exported program nest.
@@ -158,7 +158,7 @@ impl Program {
         if !self.is_archive() {
             return Ok(None);
         }
-        self.parts.exported_inputs(&self.name(), &self.text, &self.wanted(None))
+        self.parts.exported_inputs(&self.name(), &self.bytes, &self.wanted(None))
     }
 
     fn wanted(&self, release: Option<Release>) -> archives::Wanted {

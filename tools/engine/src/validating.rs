@@ -120,7 +120,8 @@ impl Pair {
         let own = program.contents(options.torch)?;
         let theirs = against.other.map_or(Ok(BTreeMap::new()), |other| other.contents(options.second_torch()))?;
         let mut graph = program.graph_to_run(options.torch, workspace)?;
-        let is_one_program = options.other_torch.is_some() && against.other.is_some_and(|o| o.text == program.text);
+        let is_one_program =
+            options.other_torch.is_some() && against.other.is_some_and(|o| o.bytes.is_same(&program.bytes));
         let mut files = ComparedFiles { is_one_program, is_archive: program.is_archive(), ..ComparedFiles::default() };
         let second = against.other.filter(|other| other.is_archive() || program.is_archive());
         let mut other = second.map(|other| other.graph(options.second_torch(), workspace)).transpose()?;

@@ -5,6 +5,7 @@ use crate::arguments::{Cli, JudgeArgs};
 use crate::exit::refuse;
 use crate::optimise::Outcome;
 use crate::{World, exit, help};
+use jitopt_archive::FileBytes;
 use jitopt_core::log::did_you_mean;
 use jitopt_core::ops::declared::Declared;
 use jitopt_core::pass::never_came_up;
@@ -104,9 +105,12 @@ pub(crate) fn unreadable(path: &Path, error: &std::io::Error, world: &World<'_>)
 
 /// Reads the text of a graph, for the engine.
 pub(crate) fn program(path: &Path, world: &mut World<'_>) -> Result<Program, Error> {
-    let (_, text) = read(path, world);
-    let text = text.map_err(|message| Error::new(Kind::Misuse, message))?;
-    Ok(Program::new(path, text, world.chosen.clone()))
+    let bytes = match path.as_os_str() == "-" {
+        true => read(path, world).1.map(FileBytes::from),
+        // Weights of an archive are read once, to where they are used.
+        false => FileBytes::read(&world.path(path)).map_err(|error| unreadable(path, &error, world)),
+    };
+    Ok(Program::new(path, bytes.map_err(|message| Error::new(Kind::Misuse, message))?, world.chosen.clone()))
 }
 
 /// Refuses input that cannot be read twice, and results that depend on time: workers of a search

@@ -163,10 +163,11 @@ impl<'a> Values<'a> {
     /// All elements of a storage.
     fn whole_storage(&mut self, stored: &StoredTensor, dtype: DType) -> Result<Tensor> {
         let elements = self.archive.storage_bytes(stored.storage) / stored.dtype.bytes().max(1);
-        let all = StoredTensor { sizes: vec![elements], strides: vec![1], offset: 0, ..stored.clone() };
-        let bytes = self.archive.content_in_place(&all).map_err(|refusal| SourceError::new(refusal.to_string()))?;
-        let whole = files::tensor_of_bytes(dtype.memory(), &bytes, &[elements as i64]);
-        let whole = whole.map_err(|error| SourceError::new(error.to_string()))?;
+        let refused = |error: files::FormatError| SourceError::new(error.to_string());
+        let mut pieces = files::Pieces::new(dtype.memory(), elements).map_err(refused)?;
+        let read = self.archive.storage_in_pieces(stored.storage, &mut |bytes| pieces.take(bytes));
+        read.map_err(|refusal| SourceError::new(refusal.to_string()))?;
+        let whole = pieces.tensor().map_err(refused)?;
         self.storages.insert((stored.storage, dtype), whole.clone());
         Ok(whole)
     }

@@ -89,7 +89,7 @@ const FORMS: [Form; 2] =
 /// The sizes of `%x`, as the group sees it, and of `%w`, which is broadcast, but not along the last
 /// dimension: that would be another kernel. Each function of a kernel is launched by some of them,
 /// and each loop over rows, parts or elements runs more than once in one.
-const SIZES: [(&str, &str); 19] = [
+const SIZES: [(&str, &str); 20] = [
     ("3,2,3,2,3,7", "3,1,3,2,1,7"),
     ("2,2,2,2,2,301", "2,1,2,2,1,301"),
     ("10,4,3,5,3,4", "10,1,3,5,1,4"),
@@ -113,9 +113,10 @@ const SIZES: [(&str, &str); 19] = [
     ("1,1,2,3,2,16400", "1,1,2,3,1,16400"),
     ("1,1,2,3,2,16399", "1,1,2,3,1,16399"),
     ("1,1,1,1,1,2200003", "1,1,1,1,1,2200003"),
+    ("1,1,1,1,1,2200000", "1,1,1,1,1,2200000"),
 ];
 /// How many of them, the last ones, are for split rows.
-const SPLIT: usize = 6;
+const SPLIT: usize = 7;
 /// The samples of each validation: ordinary numbers, and those with infinities, NaN and equal ones.
 const SAMPLES: &str = "2";
 /// What kernels begin with in a unit, and what they say in a trial run.
