@@ -69,7 +69,8 @@ def xla(model, inputs, threads=1):
     def run():
         with torch.no_grad():
             results = model(*given)
-        torch_xla.sync(wait=True)
-        return results
+        # Calls only begin the computation, which a copy waits for.
+        results = results if isinstance(results, (list, tuple)) else [results]
+        return [result.cpu() for result in results]
 
     return run

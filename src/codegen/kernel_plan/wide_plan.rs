@@ -12,9 +12,10 @@
 //!                                       of any length
 //! ```
 //!
-//! Scans have those of a warp and that of any length. A row that fits is kept: later phases read from registers what earlier ones have computed. The
-//! launch takes the first function that fits its sizes; see [`Wide::fits`]. So which elements a
-//! thread combines follows from sizes, strides and offsets alone, and so do the digits of results.
+//! Scans have those of a warp and that of any length. A row that fits is kept: later phases read
+//! from registers what earlier ones have computed. The launch takes the first function that fits
+//! its sizes; see [`Wide::fits`]. So which elements a thread combines follows from sizes, strides
+//! and offsets alone, and so do the digits of results.
 //!
 //! Threads read several groups of elements before they use the first. An H200 takes about a
 //! microsecond to answer a load, and 36 bytes a nanosecond for each multiprocessor: with less than

@@ -19,7 +19,7 @@ pub(super) const ROWS: &[Row] = &[
         kind: "aten::tanh_backward",
         shape: Has(&[sized(S::Broadcast, E::Settled)]),
         computation: Has(Formulas(&[floats(Promoted(2), "a * (1 - b * b)")])),
-        fusion: Has(&[unfused(PLAIN, UNFUSED)]),
+        fusion: Has(&[fused(PLAIN).level(2)]),
         gradient: Has(&[("+1.3 +2", "
                 grad grad_output = _grad_sum_to_size(tanh_backward(g, output), size(grad_output))
                 grad output = _grad_sum_to_size(g * (grad_output * output * -2), size(output))
@@ -34,7 +34,7 @@ pub(super) const ROWS: &[Row] = &[
         kind: "aten::sigmoid_backward",
         shape: Has(&[sized(S::Broadcast, E::Settled)]),
         computation: Has(Formulas(&[floats(Promoted(2), "a * (1 - b) * b")])),
-        fusion: Has(&[unfused(PLAIN, UNFUSED)]),
+        fusion: Has(&[fused(PLAIN).level(2)]),
         gradient: Has(&[("+1.3 +2", "
                 grad grad_output = _grad_sum_to_size(sigmoid_backward(g, output), size(grad_output))
                 grad output = _grad_sum_to_size(g * (grad_output * (1 - 2 * output)), size(output))

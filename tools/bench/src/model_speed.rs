@@ -8,8 +8,8 @@
 //!
 //! The models are the archives in the folder, with `NAME.inputs.safetensors` and
 //! `NAME.expected.safetensors`, PyTorch's results, with which ours are compared first;
-//! `models.json` has the tolerances. PyTorch runs each model as a module and as a frozen archive, and
-//! other programs where `--ways` names them; see `tools/pytorch/bench_models.py`:
+//! `models.json` has the tolerances. PyTorch runs each model as a module and as a frozen archive,
+//! and other programs run it where `--ways` names them; see `tools/pytorch/bench_models.py`:
 //!
 //! ```text
 //! pip install onnxruntime openvino torch_xla onnx
@@ -30,7 +30,7 @@ use serde_json::{Map, Value};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The program that times a model in PyTorch.
 const DRIVER: &str =
@@ -160,7 +160,8 @@ fn first_of(way: Way, python: &Path, arguments: &[&str], scratch: &Path) -> Resu
         let output = driver("--prepare").stdin(Stdio::null()).output().map_err(|error| error.to_string())?;
         let errors = String::from_utf8_lossy(&output.stderr);
         if !output.status.success() {
-            return Err(errors.lines().last().unwrap_or("it failed").replace('|', "/"));
+            let why = errors.lines().rfind(|line| !line.trim().is_empty());
+            return Err(why.unwrap_or("it failed").replace('|', "/"));
         }
     }
     first(driver("--once"), scratch)
@@ -175,13 +176,16 @@ fn first(mut command: Command, scratch: &Path) -> Result<(f64, u64), String> {
     }
 }
 
-/// Seconds of a process whose kernels are in the cache, and of reading its archive: medians of the
-/// runs of a round.
+/// Seconds of a process whose kernels are in the cache, and of one that reads its archive: medians
+/// of the runs of a round. Memory of this process would count as that of others, which `measure`
+/// starts from it.
 fn cached(plan: &Plan, name: &str, cache: &Path, scratch: &Path) -> Option<(f64, f64)> {
     let archive = plan.folder.join(format!("{name}.pt"));
+    let size = fs::metadata(&archive).ok()?.len();
     let read = || {
-        let begin = Instant::now();
-        fs::read(&archive).ok().map(|_| begin.elapsed().as_secs_f64())
+        let mut command = Command::new("dd");
+        command.arg(format!("if={}", archive.display())).args(["of=/dev/null", &format!("bs={size}")]);
+        Some(first(command, scratch).ok()?.0)
     };
     let start = || Some(first(ours(plan, name, &["run"], Some(cache)), scratch).ok()?.0);
     let (starts, reads) = (0..plan.runs.max(1)).filter_map(|_| Some((start()?, read()?))).unzip();
