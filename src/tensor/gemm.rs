@@ -244,11 +244,15 @@ fn panels<T: Real>(elements: usize, memory: PanelMemory) -> Vec<T> {
     panels
 }
 
-/// Gives lent memory back.
+/// Gives lent memory back, unless this thread has more.
 fn give_back<T: Real>(memory: &mut Vec<T>) {
     let memory = std::mem::take(memory);
     if memory.len() * size_of::<T>() <= MOST_LENT {
-        T::with_tiles(|_, scratch| scratch.panels = memory);
+        T::with_tiles(|_, scratch| {
+            if memory.len() > scratch.panels.len() {
+                scratch.panels = memory;
+            }
+        });
     }
 }
 

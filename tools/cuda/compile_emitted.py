@@ -4,9 +4,9 @@
     python tools/cuda/compile_emitted.py target/debug/jitopt testdata/codegen/*.ir
 
 Each file is printed as CUDA C, with `--passes=@default,fuse` where it has no fusion groups yet, and
-compiled for the architectures below that NVRTC knows. Kernels are listed with their registers; one that spills registers
-into memory, and a file that does not compile, are errors. Without NVRTC nothing is compiled, which
-is said, and is no error.
+compiled for the architectures below that NVRTC knows. Kernels are listed with their registers; one
+that spills registers into memory, and a file that does not compile, are errors. Without NVRTC
+nothing is compiled, which is said, and is no error.
 """
 
 import ctypes
@@ -95,7 +95,8 @@ def main():
                 if spilled:
                     wrong += 1
                     print(f"{path}: {architecture}: {name} spills {spilled} bytes, with {registers} registers")
-    print(f"{texts} texts, {kernels} kernels on {', '.join(architectures)}, {most} registers at most, {wrong} wrong")
+    names = ", ".join(architectures)
+    print(f"{texts} texts, {kernels} kernels on {names}, {most} registers at most, {wrong} wrong")
     return 1 if wrong or not texts else 0
 
 

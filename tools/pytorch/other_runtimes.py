@@ -2,8 +2,8 @@
 
 ONNX Runtime and OpenVINO read what `torch.onnx` exports, by its exporter of TorchScript, as some
 models are scripted. XLA runs the module itself, compiled by `torch.compile`, on as many processors
-as threads are wanted, which is how its threads are limited. Packages: onnxruntime, openvino, torch_xla, and onnx for the
-export.
+as threads are wanted, which is how its threads are limited. Packages: onnxruntime, openvino,
+torch_xla, and onnx for the export.
 
 Each function returns a call without arguments, which returns the results as NumPy arrays or
 tensors of PyTorch. An ImportError says what is not installed.

@@ -38,7 +38,7 @@ pub(super) const AHEAD: usize = 128;
 ///
 /// A multiprocessor has 65,536 registers. The blocks that it holds leave a thread 80, 96, 96 and
 /// 64: for the row, for what it reads ahead, and for addresses and states in doubles. NVRTC spills
-/// none of them for a layer norm or a softmax of a sum (sm_75 to sm_90).
+/// none of them for a layer norm or a softmax of a sum (sm_75 to sm_100).
 /// The longest rows have two blocks, one of which computes while the other one waits for memory;
 /// their threads read all that they keep at once. Half as many threads that keep twice as much
 /// took 1.2 times as long for a softmax of 1024 x 16384 on an H200.

@@ -50,9 +50,9 @@
 //! what its part adds up to, in the second one it adds up what the parts before its own have left,
 //! and goes on from there.
 //!
-//! The order of additions depends on the number of threads and on sizes only. Products of real
-//! numbers may overflow or vanish in another order than one after the other: their rows go to a
-//! thread each.
+//! The order of additions depends on the number of threads, on sizes and on alignment only. Sums of
+//! doubles near the largest one may overflow in another order than one after the other. Products of
+//! real numbers may overflow or vanish much sooner: their rows go to a thread each.
 
 use super::build::{Builder, constant, copy, known, plain, term, with_letter};
 use super::state_rules::{HAS_WARP_BEFORE, IS_BEHIND, IS_FIRST_THREAD, IS_IN_ROW, IS_LAST_LANE, LONG_PRODUCT, SUM};

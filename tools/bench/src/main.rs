@@ -103,7 +103,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::{Args, Parser, Subcommand};
 use jitopt_core::runtime::Settings;
 
@@ -403,6 +403,9 @@ fn kernels(options: &Kernels) -> Result<()> {
         stream: options.stream,
         ..Settings::default()
     };
+    if let Some(way) = options.others.iter().find(|way| way.is_pytorch()) {
+        bail!("--others={}: it is PyTorch, which `--python` measures in any case", way.name());
+    }
     let among = kernel_speed::Others { python: options.python.as_deref(), ways: &options.others };
     let measured = kernel_speed::measure(&among, &options.group, settings, options.runs.max(1))?;
     io::stdout().write_all(measured.table.as_bytes())?;
