@@ -1,5 +1,5 @@
-//! Packed copies of constant weights of products and convolutions, which are kept with the memory of
-//! the tensor until that is written.
+//! Packed copies of constant weights of products and convolutions, which are kept with the memory
+//! of the tensor until that is written.
 //!
 //! Only a weight that is used again is worth a copy: the first use packs it into memory that the
 //! next weight gets, so that a program that runs once has no second copy of its weights.
