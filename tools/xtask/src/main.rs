@@ -25,9 +25,9 @@ cargo xtask mutants [FILTER] [--hours H] [--every N] [--graphs N] [--anew]
                                       FILTER has parts of their names or files, separated by commas;
                                       validation judges every Nth; a run goes on where the last one stopped
 cargo xtask emitted-mutants JITOPT [N] [CASE]
-                                      insert N (200) errors into the CUDA C of kernels, all or those of a CASE
-                                      such as scan, and see whether --backend=cuda-checked of a built jitopt
-                                      finds them
+                                      insert N (200) errors into the CUDA C of kernels, or of one
+                                      CASE such as scan, and see whether --backend=cuda-checked of
+                                      a built jitopt finds them
 cargo xtask new-operator KIND         create an operator: its row, its kernel, its lit file; KIND may be a schema
 cargo xtask mutate HOURS [SEEDS...]   run mutation tests for HOURS on all but one core; see tools/mutation
 cargo xtask sizes [BASE]              print line counts and function lengths, with the change since a Git revision
