@@ -111,19 +111,23 @@ impl<'o> Run<'o> {
         let (graph, env) = (&mut self.graph, self.env);
         let mut stats = BTreeMap::new();
         let types: Vec<Type> = graph.results(graph.root()).map(|result| graph.ty(result)).collect();
+        if pipeline.is_some() && self.is_archive {
+            let known = given_values::inputs(args, graph, &self.given, &env)?;
+            let known: Vec<Vec<&IValue>> = known.iter().map(|input| input.iter().collect()).collect();
+            known_values::settle(graph, &env.bindings.borrow(), &known);
+        }
+        let generates = args.values.seed.is_some() || env.invent.is_some();
+        let before = generates.then(|| graph.clone());
         if let Some(pipeline) = pipeline {
-            if self.is_archive {
-                let known = given_values::inputs(args, graph, &self.given, &env)?;
-                let known: Vec<Vec<&IValue>> = known.iter().map(|input| input.iter().collect()).collect();
-                known_values::settle(graph, &env.bindings.borrow(), &known);
-            }
             stats = transform(&self.path, graph, pipeline, &env, profile, no_verify)?;
         }
         if let Some(passes) = profiles::instrumenting(args, graph) {
             let pipeline = judging::pipeline(passes, workspace)?;
             transform(&self.path, graph, &pipeline, &env, None, no_verify)?;
         }
-        let (inputs, all_given) = inputs(args, graph, &self.given, &env, workspace)?;
+        // A seed gives the same inputs whatever passes do.
+        let before = before.as_ref().filter(|before| has_params_of(graph, before));
+        let (inputs, all_given) = inputs(args, before.unwrap_or(graph), &self.given, &env, workspace)?;
         let mut expectations = Expectations::read(args, graph, workspace)?;
         let backend = processor::backend(&args.semantics.backend, workspace);
         let held = inputs.clone();
@@ -177,6 +181,17 @@ impl Ran<'_> {
     pub fn compare(&self, whole: &IValue, tensors: &Tensors) -> Result<Compared, Error> {
         self.expectations.judge(self.options, &self.given.description, whole, tensors)
     }
+}
+
+/// Whether passes left the params of a graph as they were, but for what types say of tensors.
+fn has_params_of(graph: &Graph, before: &Graph) -> bool {
+    let params = |graph: &Graph| -> Vec<(String, Type)> {
+        let own = graph.params(graph.root());
+        own.map(|param| (graph.name(param), graph.ty(param)))
+            .map(|(name, ty)| (name, if ty.is_tensor() { Type::tensor() } else { ty }))
+            .collect()
+    };
+    params(graph) == params(before)
 }
 
 /// Restores the tuples that the graph returned before passes flattened them.
