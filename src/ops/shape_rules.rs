@@ -338,6 +338,9 @@ pub enum Element {
     OfData,
     /// The one that stores the integers of a quantised tensor.
     Stored,
+    /// Unknown: no type has the kind of a quantiser, whose scales and zero points are floats if
+    /// the zero points that it was made of are.
+    OfQuantizer,
     /// The type of the weight that was packed into an object.
     PackedWeight,
     /// The quantised one whose integers have the type of the first tensor.

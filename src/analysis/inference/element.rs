@@ -101,6 +101,7 @@ fn following(call: &Call<'_>, element: Element, i: usize) -> Option<DType> {
         Element::Stored => {
             call.first()?.dtype.map(|dtype| QUANTISED.iter().find(|row| row.0 == dtype).map_or(dtype, |row| row.1))
         }
+        Element::OfQuantizer => None,
         Element::Quantised => QUANTISED.iter().find(|row| Some(row.1) == first()).map(|row| row.0),
         Element::OfParameter => of_parameter(call),
         Element::Widened => first().zip(call.flag("half_to_float")).map(|(dtype, widened)| match widened {

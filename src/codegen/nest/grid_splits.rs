@@ -37,14 +37,14 @@ impl Builder<'_> {
         (self.nest.threads, self.nest.split) = (Some(grid.threads), Some(split));
         self.nest.slots = self.slots_before(self.loops.phases);
         let mut body = self.begin_row();
+        let by_warp = self.takes_rows_by_warp();
+        // All threads of a warp, or of a block, compute what is of the row.
+        let grid = if by_warp { Grid { rows: RowsBy::Block, ..grid } } else { grid };
         self.row_of_phase(0, grid, split == Split::Merge && phase == 0, &mut body);
         (0..phase).for_each(|earlier| self.recall(earlier, grid, &mut body));
         let aims = self.loops.aims(phase);
         let reduced = self.reduced_in(phase);
         reduced.iter().for_each(|&k| self.begin_state(k, &mut body));
-        let by_warp = self.takes_rows_by_warp();
-        // All threads of a warp, or of a block, compute what is of the row.
-        let grid = if by_warp { Grid { rows: RowsBy::Block, ..grid } } else { grid };
         let bind = if grid.rows == RowsBy::Block { Bind::Thread } else { Bind::Serial };
         match (split, self.wide) {
             (Split::Parts, Some(wide)) => self.wide_elements((phase, &aims), wide, &mut body),

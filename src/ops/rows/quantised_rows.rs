@@ -215,7 +215,7 @@ pub(super) const ROWS: &[Row] = &[
     },
     Row {
         kind: "aten::q_per_channel_scales",
-        shape: Has(&[sized(S::Counted(1), E::Fixed(DType::Double)).detached().by_values("no type has the axis of the scales")]),
+        shape: Has(&[sized(S::Counted(1), E::OfQuantizer).detached().by_values("no type has the axis of the scales")]),
         computation: No(OUTSIDE),
         fusion: No(OUTSIDE),
         gradient: No(QUANTISED),
@@ -227,7 +227,7 @@ pub(super) const ROWS: &[Row] = &[
     },
     Row {
         kind: "aten::q_per_channel_zero_points",
-        shape: Has(&[sized(S::Counted(1), E::Long).detached().by_values("no type has the axis of the scales")]),
+        shape: Has(&[sized(S::Counted(1), E::OfQuantizer).detached().by_values("no type has the axis of the scales")]),
         computation: No(OUTSIDE),
         fusion: No(OUTSIDE),
         gradient: No(QUANTISED),

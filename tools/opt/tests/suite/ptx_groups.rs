@@ -2,7 +2,8 @@
 //! same text, bit by bit, and where nothing is reduced against kernels of the processor.
 //!
 //! Without either nothing is compared, which a line says. It is the one that `JITOPT_NVRTC` or
-//! `JITOPT_CLANG` names, or that is found; `JITOPT_PTX_GROUPS=10000` sets the number of groups:
+//! `JITOPT_CLANG` names, or that is found; `JITOPT_PTX_GROUPS=10000` sets the number of groups,
+//! `JITOPT_PTX_GROUPS=500-600` a range of seeds:
 //!
 //! ```text
 //! pip install --target nvrtc nvidia-cuda-nvrtc
@@ -15,6 +16,7 @@
 use crate::random_groups::{Group, TOGETHER, compile_all, parsed};
 use crate::support::nest_runs::same_bits;
 use crate::support::parallel;
+use crate::support::seeds::seeds;
 use jitopt_core::ir::Graph;
 use jitopt_core::runtime::{CpuBackend, Engine, Settings};
 
@@ -73,8 +75,7 @@ fn ptx_of_random_groups_has_the_bits_of_the_emulation() {
         println!("skipped: no PTX is made, {why}");
         return;
     }
-    let wanted = std::env::var("JITOPT_PTX_GROUPS").unwrap_or("50".to_owned());
-    let seeds: Vec<u64> = (0..wanted.parse().expect("a number")).collect();
+    let seeds: Vec<u64> = seeds("JITOPT_PTX_GROUPS", 50, 0);
     let units: Vec<(u32, &[u64])> = (0..).zip(seeds.chunks(TOGETHER)).collect();
     let compared = parallel::each(&units, |(unit, seeds)| compare(seeds, *unit % 3));
     let sum = |of: fn(&Compared) -> u64| compared.iter().map(of).sum::<u64>();
