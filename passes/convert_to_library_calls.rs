@@ -23,6 +23,14 @@
 //! %z : Tensor = aten::relu(%s)
 //! ```
 //!
+//! A factor for each channel of a weight, as `fold-batch-norm` leaves it, becomes a part of the
+//! call: the weight is multiplied while it is packed, and has no copy in between.
+//!
+//! ```text
+//! %w.1 : Tensor = aten::mul(%w, %f)
+//! %y : Tensor = aten::conv2d(%x, %w.1, …)   =>   %y : Tensor = library::Convolution_0(%x, %w, %f)
+//! ```
+//!
 //! Attention becomes one call, from one operator or from two products with a softmax between them:
 //!
 //! ```text
@@ -51,6 +59,7 @@ use jitopt_core::pass::{PassContext, PassError, PassInfo};
 use jitopt_core::symbol::{Symbol, attr, library, prim};
 use jitopt_core::tensor::DType;
 use jitopt_core::tensor::gemm::MOST_STEPS;
+use jitopt_core::types::Dim;
 use rustc_hash::FxHashSet;
 
 /// The registry entry.
@@ -105,6 +114,8 @@ const MOST_BETWEEN: usize = 100;
 struct Conversion {
     call: Symbol,
     counter: &'static str,
+    /// What multiplies the weight of a convolution.
+    scaling: Option<Node>,
     /// The product, then the nodes of its epilogue.
     nodes: Vec<Node>,
 }
@@ -118,7 +129,7 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
         if let Some((call, counter)) = call_of(graph, node) {
             match without_library(graph, node, call) {
                 Some(why) => cx.missed(graph, counter, node, || why),
-                None => found.push(Conversion { call, counter, nodes: vec![node] }),
+                None => found.push(Conversion { call, counter, scaling: None, nodes: vec![node] }),
             }
         }
     }
@@ -128,13 +139,14 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
         // Of two that are added up the later one takes the sum.
         found.iter_mut().rev().for_each(|conversion| conversion.extend(graph, &db, &mut taken));
     }
-    for Conversion { call, counter, mut nodes } in found {
+    for Conversion { call, counter, scaling, mut nodes } in found {
         match nodes.get(1) {
             _ if call == library::ATTENTION => {}
             Some(&follower) if cx.may(FUSED) => cx.did(graph, FUSED, follower),
             _ => nodes.truncate(1),
         }
-        cx.rewrite(graph, counter, nodes[0], |graph| convert(graph, call, &nodes));
+        let all: Vec<Node> = scaling.into_iter().chain(nodes.iter().copied()).collect();
+        cx.rewrite(graph, counter, nodes[0], |graph| convert(graph, call, &all));
     }
     graph_dump!("After converting products", graph);
     Ok(())
@@ -148,7 +160,7 @@ fn attentions(graph: &Graph, cx: &mut PassContext<'_>, all: &[Node]) -> Vec<Conv
         let db = db.get_or_insert_with(|| cx.alias(graph));
         match without_attention(graph, db, &nodes) {
             Some(why) => cx.missed(graph, ATTENTIONS, node, || why.to_owned()),
-            None => found.push(Conversion { call: library::ATTENTION, counter: ATTENTIONS, nodes }),
+            None => found.push(Conversion { call: library::ATTENTION, counter: ATTENTIONS, scaling: None, nodes }),
         }
     }
     found
@@ -253,6 +265,9 @@ impl Conversion {
         if self.call == library::ATTENTION || !elements(graph, self.nodes[0]).any(|dtype| dtype == DType::Float) {
             return;
         }
+        if self.call == library::CONVOLUTION {
+            self.scaling = scaling_of(graph, db, self.nodes[0]);
+        }
         let mut last = self.nodes[0];
         while let Some(follower) = only_reader(graph, last)
             && self.nodes.len() < MOST_STEPS
@@ -265,6 +280,26 @@ impl Conversion {
             last = follower;
         }
     }
+}
+
+/// What multiplies the weight of a convolution by a factor for each channel, and nothing else reads.
+fn scaling_of(graph: &Graph, db: &AliasDb, convolution: Node) -> Option<Node> {
+    let node = graph.definer(graph.input(convolution, 1))?;
+    let is_alone = || only_reader(graph, node) == Some(convolution) && is_quiet_between(graph, db, node, convolution);
+    if graph.kind(node).as_str() != "aten::mul" || graph.num_inputs(node) != 2 || !is_alone() {
+        return None;
+    }
+    let (weight, factors) = (float_sizes(graph, graph.input(node, 0))?, float_sizes(graph, graph.input(node, 1))?);
+    let is_per_channel = factors.len() == weight.len()
+        && factors.first() == weight.first()
+        && factors.iter().skip(1).all(|&size| size == Dim::Known(1));
+    is_per_channel.then_some(node)
+}
+
+/// The sizes of a tensor of float32, if all are known.
+fn float_sizes(graph: &Graph, value: Value) -> Option<Box<[Dim]>> {
+    let ty = graph.ty(value).as_tensor().filter(|ty| ty.dtype == Some(DType::Float))?;
+    ty.sizes.clone().filter(|sizes| sizes.iter().all(|size| matches!(size, Dim::Known(_))))
 }
 
 /// The node that alone reads the result of a node, in the same block, if its own result is read.

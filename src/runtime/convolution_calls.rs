@@ -5,7 +5,7 @@
 use super::followers::Follower;
 use super::section_reader::Reader;
 use crate::interpreter::IValue;
-use crate::ir::{Graph, Value};
+use crate::ir::{Graph, Node, Value};
 use crate::tensor::gemm::{Axis, Sizes, Window};
 use crate::tensor::{DType, Dims, Precision, Tensor, layout};
 use crate::types::release::Release;
@@ -17,6 +17,8 @@ pub(super) struct Convolution {
     /// With a batch.
     pub(super) image: Tensor,
     pub(super) weight: Tensor,
+    /// A factor for each channel of the weight.
+    pub(super) factors: Option<Tensor>,
     pub(super) bias: Option<Tensor>,
     /// The sizes of the result.
     pub(super) shape: Dims,
@@ -38,6 +40,9 @@ const KINDS: [(&str, Option<usize>, usize); 6] = [
     ("aten::_convolution_mode", None, 6),
 ];
 
+/// What may multiply a weight before it is used.
+pub(super) const SCALING: &str = "aten::mul";
+
 /// Those whose result is contiguous, whatever the operands are.
 const CONTIGUOUS: [&str; 2] = ["aten::conv1d", "aten::_convolution_mode"];
 
@@ -58,13 +63,16 @@ impl Convolution {
     /// Why it is not computed here, as text for people.
     pub(super) fn of(section: &Graph, operands: &[IValue]) -> Result<Convolution, String> {
         let read = Reader { section, operands };
-        let node = read.first()?;
+        let (scaled, node) = read.convolution()?;
         let kind = section.kind(node).as_str();
         let &(_, transposed, groups) =
             KINDS.iter().find(|row| row.0 == kind).ok_or_else(|| format!("`{kind}` is no convolution"))?;
         let values: Vec<Value> = section.inputs(node).collect();
         let value = |at: usize| values.get(at).copied().ok_or("the convolution has other operands than usual");
-        let (x, weight, bias) = (read.tensor(value(0)?)?, read.tensor(value(1)?)?, read.optional_tensor(value(2)?)?);
+        let weight = scaled.map_or_else(|| value(1), |node| Ok(section.input(node, 0)))?;
+        let weight_operand = read.place(weight);
+        let (x, weight, bias) = (read.tensor(value(0)?)?, read.tensor(weight)?, read.optional_tensor(value(2)?)?);
+        let factors = scaled.map(|node| read.factors(section.input(node, 1), &weight)).transpose()?;
         if let Some(at) = transposed
             && read.integer(value(at)?)? != 0
         {
@@ -99,8 +107,7 @@ impl Convolution {
             shape.remove(0);
         }
         let followers = read.followers(node, &shape)?;
-        let weight_operand = read.place(value(1)?);
-        Ok(Convolution { sizes, image, weight, bias, shape, order, batches, followers, weight_operand })
+        Ok(Convolution { sizes, image, weight, factors, bias, shape, order, batches, followers, weight_operand })
     }
 
     /// The number of multiplications.
@@ -160,6 +167,29 @@ fn sized(image: &Tensor, weight: &Tensor, groups: usize, window: Window) -> Resu
 }
 
 impl Reader<'_> {
+    /// The convolution, and what multiplies its weight.
+    fn convolution(&self) -> Result<(Option<Node>, Node), String> {
+        let first = self.first()?;
+        if self.section.kind(first).as_str() != SCALING {
+            return Ok((None, first));
+        }
+        let is_scaled = |&node: &Node| self.section.inputs(node).nth(1) == Some(self.section.output(first, 0));
+        let node = self.nodes().nth(1).filter(is_scaled);
+        node.map(|node| (Some(first), node)).ok_or_else(|| "no weight is multiplied".to_owned())
+    }
+
+    /// A factor for each channel of a weight.
+    fn factors(&self, value: Value, weight: &Tensor) -> Result<Tensor, String> {
+        let factors = self.tensor(value)?;
+        let is_rounded_once = matches!(weight.dtype(), DType::Float | DType::Double);
+        let is_per_channel = factors.rank() == weight.rank()
+            && (0..weight.rank()).all(|i| factors.size(i) == if i == 0 { weight.size(0) } else { 1 });
+        match is_rounded_once && is_per_channel && factors.dtype() == weight.dtype() {
+            true => Ok(factors),
+            false => Err("the weights have no factor for each channel".to_owned()),
+        }
+    }
+
     fn integer(&self, value: Value) -> Result<i64, String> {
         let found = self.section.constant_int(value).or_else(|| Some(self.given(value)?.scalar()?.int()));
         found.ok_or_else(|| "a parameter is not a number".to_owned())

@@ -43,14 +43,20 @@ fn of_elements<T: Real>(of: &Convolution, is_constant: bool, threads: usize) -> 
     let threads = threads.min(of.multiplications() / WORTH_A_THREAD).max(1);
     let has_addends = of.followers.iter().any(|follower| matches!(follower, Follower::Add(_)));
     if of.sizes.is_by_channel() && !has_addends && has_channels_last(of) {
-        let order = |all: &[T], _| gemm::taps_first(all, of.sizes.window.taps());
+        let taps = of.sizes.window.taps();
+        let order = |all: &[T], factors: &[T], _| {
+            let mut own = all.to_vec();
+            gemm::scale(&mut own, factors, taps);
+            gemm::taps_first(&own, taps)
+        };
         let weights = kept_or_made(of, is_constant, Order::TapsFirst, order)?;
         if let Some(weights) = weights.as_ref() {
             return by_channels_last::<T>(of, weights, threads);
         }
     }
     let sizes = of.sizes;
-    let filters = kept_or_made(of, is_constant, Order::Tiles, |all: &[T], memory| Filters::of(all, sizes, memory))?;
+    let pack = |all: &[T], factors: &[T], memory| Filters::of(all, factors, sizes, memory);
+    let filters = kept_or_made(of, is_constant, Order::Tiles, pack)?;
     let bias = of.bias.as_ref().map(elements::<T>).transpose()?;
     let epilogue = Epilogue::new::<T>(&of.followers)?;
     let held = epilogue.hold();
@@ -119,19 +125,25 @@ enum Order {
     TapsFirst,
 }
 
-/// The weight in another order, which is kept if it is constant.
+/// The weight in another order and multiplied by its factors, which is kept if the weight is
+/// constant: until it is used with other factors.
 fn kept_or_made<T: Real, P: Panels + Send + Sync + 'static>(
     of: &Convolution,
     is_constant: bool,
     order: Order,
-    pack: impl FnOnce(&[T], PanelMemory) -> P,
+    pack: impl FnOnce(&[T], &[T], PanelMemory) -> P,
 ) -> Result<Weight<P>, String> {
+    let factors = of.factors.as_ref().map(elements::<T>).transpose()?.unwrap_or_default();
+    let bits: Vec<u64> = factors.iter().map(|factor| factor.wide().to_bits()).collect();
     let whole = of.weight.contiguous();
     let memory = whole.storage().read();
-    let elements = &T::slice(&memory).ok_or(OTHER)?[whole.offset()..][..whole.numel()];
+    let weights = &T::slice(&memory).ok_or(OTHER)?[whole.offset()..][..whole.numel()];
     match is_constant && whole.shares_storage(&of.weight) {
-        true => Ok(kept(whole.storage(), (whole.offset(), of.sizes, order), |memory| pack(elements, memory))),
-        false => Ok(Weight::Once(pack(elements, PanelMemory::Lent))),
+        true => {
+            let key = (whole.offset(), of.sizes, order, bits);
+            Ok(kept(whole.storage(), key, |memory| pack(weights, &factors, memory)))
+        }
+        false => Ok(Weight::Once(pack(weights, &factors, PanelMemory::Lent))),
     }
 }
 

@@ -88,14 +88,14 @@ pub(super) fn elements<T: Real>(tensor: &Tensor) -> Result<Vec<T>, String> {
 }
 
 impl Reader<'_> {
-    /// The operators after the first node of a section, whose result has some sizes.
+    /// The operators after a node of a section, whose result has some sizes.
     ///
     /// # Errors
     /// What no epilogue computes, as text for people.
     pub(super) fn followers(&self, first: Node, shape: &[i64]) -> Result<Vec<Follower>, String> {
         let section = self.section;
         let (mut last, mut all) = (section.output(first, 0), Vec::new());
-        for node in self.nodes().skip(1) {
+        for node in self.nodes().skip_while(|&node| node != first).skip(1) {
             let operands: Vec<Value> = section.inputs(node).collect();
             all.push(self.follower(node, &operands, last, shape)?);
             last = section.output(node, 0);

@@ -31,7 +31,7 @@ pub use element_functions::Function;
 use epilogue::Steps;
 pub use epilogue::{MOST_STEPS, Step};
 pub use online_softmax::{Rows, Running, are_at_most, weigh};
-pub use sliding::{Filters, Image, SLACK, Sizes, Sliding, pad, with_memory};
+pub use sliding::{Filters, Image, SLACK, Sizes, Sliding, pad, scale, with_memory};
 pub use window_phases::{Axis, Distances, Window};
 
 /// The layout of a matrix in a slice, in elements.
@@ -147,7 +147,7 @@ pub(crate) fn naive<W: Ring>(a: &[W], a_at: Matrix, b: &[W], b_at: Matrix, c: &m
 
 /// An element type with a fast matrix product.
 #[allow(private_bounds, reason = "what elements need for it is a matter of this module")]
-pub trait Real: Typed + Default + PartialEq + Send + Sync + Tiled {
+pub trait Real: Typed + Default + PartialEq + Send + Sync + Tiled + std::ops::Mul<Output = Self> {
     /// From a wide number.
     fn of(x: f64) -> Self;
 

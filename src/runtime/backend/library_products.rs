@@ -7,7 +7,7 @@ use crate::interpreter::{Environment, IValue};
 use crate::ir::{Graph, Node, Value};
 use crate::outlining::{Excerpt, excerpt};
 use crate::runtime::attention_calls::Attention;
-use crate::runtime::convolution_calls::Convolution;
+use crate::runtime::convolution_calls::{Convolution, SCALING};
 use crate::runtime::cpu_attention;
 use crate::runtime::cpu_convolutions;
 use crate::runtime::cpu_products;
@@ -105,7 +105,7 @@ impl CpuBackend {
         Ok(if result.device() == device { result } else { result.on(device) })
     }
 
-    /// The first node of a section, and what follows it, as sections of their own; kept. None where
+    /// The product of a section, and what follows it, as sections of their own; kept. None where
     /// nothing follows.
     fn parts(&self, section: &Graph) -> TwoParts {
         let id = section.id().number();
@@ -114,7 +114,9 @@ impl CpuBackend {
         }
         let is_given = |node: Node| [prim::CONSTANT, prim::LIST_CONSTRUCT].contains(&section.kind(node));
         let nodes: Vec<Node> = section.nodes(section.root()).filter(|&node| !is_given(node)).collect();
-        let (first, others) = nodes.split_at(1.min(nodes.len()));
+        // A weight is multiplied together with its convolution.
+        let is_scaled = nodes.first().is_some_and(|&node| section.kind(node).as_str() == SCALING);
+        let (first, others) = nodes.split_at(nodes.len().min(if is_scaled { 2 } else { 1 }));
         let has_both = !others.is_empty();
         let made = has_both.then(|| Rc::new((excerpt(section, first, is_given), excerpt(section, others, is_given))));
         self.parts.borrow_mut().insert(id, made.clone());

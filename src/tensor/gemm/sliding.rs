@@ -72,34 +72,52 @@ impl<T: Real> Panels for Filters<T> {
 }
 
 impl<T: Real> Filters<T> {
-    /// Packs contiguous weights of shape (outputs, inputs per group, window).
+    /// Packs contiguous weights of shape (outputs, inputs per group, window), each multiplied by the
+    /// factor of its channel, if there are factors.
     ///
     /// # Panics
     /// When there are too few.
-    pub fn of(weights: &[T], sizes: Sizes, memory: PanelMemory) -> Filters<T> {
+    pub fn of(weights: &[T], factors: &[T], sizes: Sizes, memory: PanelMemory) -> Filters<T> {
         let (depth, outputs) = (sizes.depth(), sizes.outputs);
         assert!(weights.len() >= sizes.groups * outputs * depth, "the slice has all weights");
+        assert!(factors.is_empty() || factors.len() >= sizes.groups * outputs, "there is a factor for each channel");
         if sizes.is_by_channel() {
-            return Filters { sizes, group: depth, panels: weights[..sizes.groups * depth].to_vec() };
+            let mut panels = weights[..sizes.groups * depth].to_vec();
+            scale(&mut panels, factors, depth);
+            return Filters { sizes, group: depth, panels };
         }
         let height = T::with_tiles(|tiles, _| tiles.rows);
         let group = outputs.next_multiple_of(height) * depth;
         let mut panels = panels(sizes.groups * group, memory);
         let (each, rows) = (depth_of_block(depth), outputs.next_multiple_of(height));
-        for (own, to) in
-            weights.chunks_exact((outputs * depth).max(1)).zip(panels.chunks_exact_mut(group.max(1)).take(sizes.groups))
-        {
+        let groups = weights.chunks_exact((outputs * depth).max(1)).zip(panels.chunks_exact_mut(group.max(1)));
+        for (channel, (own, to)) in groups.take(sizes.groups).enumerate().map(|(i, both)| (i * outputs, both)) {
             for (from, row) in
                 (0..depth).step_by(each).flat_map(|from| (0..outputs).step_by(height).map(move |row| (from, row)))
             {
                 let (first, deep) = (own[row * depth + from..].as_ptr(), each.min(depth - from));
                 let lines = Lines { first, line: depth, step: 1, count: height.min(outputs - row), depth: deep };
+                let panel = &mut to[from * rows + row * deep..][..deep * height];
                 // SAFETY: these rows of weights are in the slice, and the panel has as many steps.
-                unsafe { pack(lines, height, to[from * rows + row * deep..].as_mut_ptr()) };
+                unsafe { pack(lines, height, panel.as_mut_ptr()) };
+                if let Some(factors) = factors.get(channel + row..channel + row + lines.count) {
+                    panel.chunks_exact_mut(height).for_each(|step| multiply(step, factors));
+                }
             }
         }
         Filters { sizes, group, panels }
     }
+}
+
+/// Multiplies elements, as many of each channel, by its factor, if there are factors.
+pub fn scale<T: Real>(elements: &mut [T], factors: &[T], each: usize) {
+    for (own, &factor) in elements.chunks_exact_mut(each.max(1)).zip(factors) {
+        own.iter_mut().for_each(|x| *x = *x * factor);
+    }
+}
+
+fn multiply<T: Real>(elements: &mut [T], factors: &[T]) {
+    elements.iter_mut().zip(factors).for_each(|(x, &factor)| *x = *x * factor);
 }
 
 /// The image of an example.
@@ -602,7 +620,7 @@ mod tests {
         let in_place = sizes.is_by_channel() || sizes.window.reads_in_place(own.distances);
         let read = if in_place { own } else { Image { elements: &padded, channel: each, ..own } };
         let mut result = vec![f32::NAN; sizes.result()];
-        let filters = Filters::of(weights, sizes, PanelMemory::Lent);
+        let filters = Filters::of(weights, &[], sizes, PanelMemory::Lent);
         let sliding = Sliding::new(sizes, read, &filters, steps, &mut result, threads).expect("it is small");
         // SAFETY: the operands are borrowed here, and each part is computed once.
         (0..sliding.parts()).for_each(|part| unsafe { sliding.compute(part) });

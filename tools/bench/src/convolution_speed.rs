@@ -80,7 +80,7 @@ impl Operands {
             sizes,
             image: vec![1.0; inputs * size * size],
             padded: vec![0.0; inputs * window.padded() + SLACK],
-            filters: Filters::of(&vec![1.0; outputs * sizes.depth()], sizes, PanelMemory::Own),
+            filters: Filters::of(&vec![1.0; outputs * sizes.depth()], &[], sizes, PanelMemory::Own),
             bias: vec![1.0; outputs],
             result: vec![0.0; sizes.result()],
         }
