@@ -17,6 +17,7 @@
 pub mod blocks;
 pub mod buffer;
 pub mod dtype;
+pub mod elements;
 pub mod elsewhere;
 pub mod gemm;
 pub mod layout;

@@ -4,6 +4,7 @@
 //! so that every field is checked before memory is allocated.
 
 use crate::tensor::buffer::Buffer;
+use crate::tensor::elements::SharedBytes;
 use crate::tensor::layout::{self, Dims};
 use crate::tensor::{DType, Tensor};
 use half::{bf16, f16};
@@ -13,6 +14,7 @@ use safetensors::{Dtype, SafeTensors};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{Cursor, Read, Write};
+use std::ops::Range;
 
 /// Tensors by name, in order of names.
 pub type Tensors = BTreeMap<String, Tensor>;
@@ -290,6 +292,14 @@ impl Pieces {
     }
 }
 
+/// A tensor in one dimension of elements where they are, least significant byte first: none where
+/// they have to be copied.
+pub fn tensor_in_place(dtype: DType, bytes: SharedBytes, range: Range<usize>) -> Option<Tensor> {
+    let found = Buffer::shared(dtype, bytes, range)?;
+    let size = i64::try_from(found.len()).ok()?;
+    Some(Tensor::new(found, dtype, &[size]))
+}
+
 /// Elements from their bytes, least significant first.
 fn elements(dtype: DType, bytes: &[u8], shape: &[i64]) -> Result<Buffer> {
     let n = layout::checked(shape).map_err(|error| FormatError(error.0))?;
@@ -348,14 +358,14 @@ macro_rules! element_types {
         /// No elements, and memory for some.
         fn reserved(dtype: DType, elements: usize) -> Buffer {
             match dtype {
-                $(DType::$name => Buffer::$name(Vec::with_capacity(elements)),)*
-                _ => Buffer::Byte(Vec::with_capacity(elements)),
+                $(DType::$name => Buffer::$name(Vec::with_capacity(elements).into()),)*
+                _ => Buffer::Byte(Vec::with_capacity(elements).into()),
             }
         }
 
         fn append(buffer: &mut Buffer, bytes: &[u8]) {
             match buffer {
-                $(Buffer::$name(elements) => extend(elements, bytes),)*
+                $(Buffer::$name(elements) => extend(elements.own(), bytes),)*
             }
         }
 

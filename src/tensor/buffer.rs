@@ -6,6 +6,7 @@
 //! rounding is not visible; elsewhere it only makes results more accurate.
 
 use super::dtype::{DType, Kind};
+use super::elements::{Elements, SharedBytes};
 use half::{bf16, f16};
 use num_complex::Complex;
 use std::cell::Cell;
@@ -20,13 +21,13 @@ macro_rules! buffers {
         /// see [`Precision`].
         #[derive(Clone, Debug)]
         #[allow(missing_docs, reason = "the variants are the element types")]
-        pub enum Buffer { $($name(Vec<$element>),)* }
+        pub enum Buffer { $($name(Elements<$element>),)* }
 
         impl Buffer {
             /// `n` zeros.
             pub(crate) fn zeros(dtype: DType, n: usize) -> Buffer {
                 match dtype {
-                    $(DType::$name => Buffer::$name(vec![Default::default(); n]),)*
+                    $(DType::$name => Buffer::$name(vec![Default::default(); n].into()),)*
                     _ => panic!("tensors of {} are refused before this", dtype.name()),
                 }
             }
@@ -64,7 +65,7 @@ macro_rules! buffers {
                 match buffer { Buffer::$name(elements) => Some(elements), _ => None }
             }
             fn buffer(elements: Vec<Self>) -> Buffer {
-                Buffer::$name(elements)
+                Buffer::$name(elements.into())
             }
         })*
     };
@@ -86,6 +87,23 @@ buffers! {
     Bool bool, Byte u8, Char i8, Short i16, Int i32, Long i64, Half f16, BFloat16 bf16, Float f32, Double f64,
     ComplexFloat Complex<f32>, ComplexDouble Complex<f64>,
 }
+
+macro_rules! in_shared_bytes {
+    ($($name:ident)*) => {
+        impl Buffer {
+            /// Elements in a range of bytes, least significant byte first. None where elements
+            /// cannot be read as they are: bools, whose bytes may have any value, and elements that
+            /// are not aligned.
+            pub(crate) fn shared(dtype: DType, bytes: SharedBytes, range: Range<usize>) -> Option<Buffer> {
+                match dtype {
+                    $(DType::$name => Elements::shared(bytes, range).map(Buffer::$name),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+in_shared_bytes!(Byte Char Short Int Long Half BFloat16 Float Double ComplexFloat ComplexDouble);
 
 /// The period of tensor addresses in bytes: pages of x86, whose stores are mistaken for loads at
 /// the same offset in another page.

@@ -1,6 +1,6 @@
 //! Detects the kind of an archive, and divides it into its parts.
 
-use crate::byte_source::ByteSource;
+use crate::byte_source::{ByteSource, SharedBytes};
 use crate::code_surface::{Class, Method, Surface};
 use crate::container::Container;
 use crate::exported_model::{self, Exported};
@@ -18,6 +18,7 @@ use crate::strict_json::Json;
 use crate::unpickler::unpickle;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Bytes of a view that repeats elements of its storage.
 const MOST_EXPANDED: u64 = 64 << 20;
@@ -308,6 +309,16 @@ impl Archive {
     pub fn storage_in_pieces(&self, storage: usize, take: &mut dyn FnMut(&[u8])) -> Result<()> {
         let storage = &self.records.storages[storage];
         self.records.in_pieces(storage.container, &storage.record, take)
+    }
+
+    /// The bytes of a storage where they are, if the file is mapped into memory and they are in it as
+    /// they are.
+    ///
+    /// # Errors
+    /// The record is damaged.
+    pub fn storage_in_place(&self, storage: usize) -> Result<Option<(SharedBytes, Range<usize>)>> {
+        let storage = &self.records.storages[storage];
+        self.records.shared(storage.container, &storage.record)
     }
 
     /// The bytes that all tensors occupy: shared storages count once.

@@ -1,9 +1,11 @@
 //! The bytes of an archive: in memory, or in a file of which parts are read.
 
+use memmap2::Mmap;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::SystemTime;
 
 /// Reads of at most so many bytes, such as of headers, are answered by a larger one.
 const SMALL: usize = 1 << 10;
@@ -23,7 +25,14 @@ pub trait ByteSource: Send {
     fn in_memory(&self) -> Option<&[u8]> {
         None
     }
+    /// All bytes, for others to hold: those of a file, mapped into memory.
+    fn shared(&self) -> Option<SharedBytes> {
+        None
+    }
 }
+
+/// Bytes that several hold.
+pub type SharedBytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
 
 impl ByteSource for Vec<u8> {
     fn size(&self) -> io::Result<u64> {
@@ -62,18 +71,45 @@ pub enum FileBytes {
     Archive(Arc<OpenFile>),
 }
 
-/// An open file. Headers of records and what is next to them are read at once.
+/// An open file. Headers of records and what is next to them are read at once, and weights are used
+/// where they are.
 #[derive(Debug)]
 pub struct OpenFile {
     file: File,
     size: u64,
+    /// When it was opened, as far as the file says: the file must not change meanwhile.
+    modified: Option<SystemTime>,
+    mapped: OnceLock<Option<Arc<Mmap>>>,
     /// Where the bytes begin that were read last for small reads, and these bytes.
     window: Mutex<(u64, Vec<u8>)>,
 }
 
 impl OpenFile {
     fn of(file: File) -> io::Result<OpenFile> {
-        Ok(OpenFile { size: file.metadata()?.len(), file, window: Mutex::default() })
+        let found = file.metadata()?;
+        let (size, modified) = (found.len(), found.modified().ok());
+        Ok(OpenFile { file, size, modified, mapped: OnceLock::new(), window: Mutex::default() })
+    }
+
+    /// The file in memory. None where the system cannot map it.
+    #[allow(unsafe_code, reason = "a mapped file is memory that another process may change")]
+    fn mapped(&self) -> Option<Arc<Mmap>> {
+        let map = || {
+            // SAFETY: the bytes are only read. They stay as they are while no process writes to
+            // the file, which users are told; `has_changed` reports it if one did.
+            let mapped = unsafe { Mmap::map(&self.file) }.ok().filter(|mapped| mapped.len() as u64 == self.size)?;
+            // All pages at once take a tenth of the time of one fault for each few of them.
+            #[cfg(target_os = "linux")]
+            let _ = mapped.advise(memmap2::Advice::PopulateRead);
+            Some(Arc::new(mapped))
+        };
+        self.mapped.get_or_init(map).clone()
+    }
+
+    /// Whether its bytes may be others now than when it was opened.
+    fn has_changed(&self) -> bool {
+        let now = self.file.metadata().map(|found| (found.len(), found.modified().ok()));
+        now.is_ok_and(|now| now != (self.size, self.modified))
     }
 
     /// The lock is held meanwhile, as the file has one position.
@@ -115,6 +151,15 @@ impl FileBytes {
         }
     }
 
+    /// Whether the file was written since it was opened: what was read of it may be neither the old
+    /// bytes nor the new ones.
+    pub fn has_changed(&self) -> bool {
+        match self {
+            FileBytes::Memory(_) => false,
+            FileBytes::Archive(file) => file.has_changed(),
+        }
+    }
+
     /// All bytes in memory: the text of a file that is no archive.
     pub fn text(&self) -> &[u8] {
         self.in_memory().unwrap_or_default()
@@ -152,6 +197,13 @@ impl ByteSource for FileBytes {
             FileBytes::Archive(_) => None,
         }
     }
+
+    fn shared(&self) -> Option<SharedBytes> {
+        match self {
+            FileBytes::Memory(_) => None,
+            FileBytes::Archive(file) => file.mapped().map(|mapped| mapped as SharedBytes),
+        }
+    }
 }
 
 impl From<Vec<u8>> for FileBytes {
@@ -178,7 +230,9 @@ mod tests {
             assert_eq!(part, all[at as usize..][..count], "{count} at {at}");
         }
         assert!(file.read_at(20_000, &mut [0; 5]).is_err() && file.read_at(1 << 40, &mut [0; 1]).is_err());
+        assert!(file.shared().is_none_or(|mapped| (*mapped).as_ref() == all) && !file.has_changed());
         std::fs::write(&path, "graph():\n").expect("it is ours");
+        assert!(file.has_changed());
         assert_eq!(FileBytes::read(&path).expect("it is there").text(), b"graph():\n");
         std::fs::remove_file(&path).expect("it is ours");
     }

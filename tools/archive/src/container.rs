@@ -9,11 +9,12 @@
 //! PK34 header(crc 0, sizes 0) name extra "FB" padding to 64 bytes | data | PK78 crc size size | …
 //! ```
 
-use crate::byte_source::ByteSource;
+use crate::byte_source::{ByteSource, SharedBytes};
 use crate::refusal::{Refusal, Result, refuse, shown};
 use flate2::{Crc, Decompress, FlushDecompress, Status};
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::ops::Range;
 
 /// PyTorch's reader keeps 511 bytes of a name; other readers cut earlier.
 const LONGEST_NAME: usize = 400;
@@ -196,6 +197,24 @@ impl Container {
             entry.check_sum(&crc)
         };
         read().map_err(|refusal| refusal.in_record(&entry.name))
+    }
+
+    /// The content of an entry where it is in a file that is mapped into memory. The checksum is
+    /// verified.
+    ///
+    /// # Errors
+    /// As of [`Container::content`].
+    pub(crate) fn shared(&self, entry: &Entry) -> Result<Option<(SharedBytes, Range<usize>)>> {
+        let range = || {
+            let end = entry.data.checked_add(entry.size)?;
+            Some(usize::try_from(entry.data).ok()?..usize::try_from(end).ok()?)
+        };
+        let Some((all, range)) = self.source.shared().filter(|_| !entry.deflated).zip(range()) else { return Ok(None) };
+        let Some(content) = (*all).as_ref().get(range.clone()) else { return Ok(None) };
+        let mut crc = Crc::new();
+        crc.update(content);
+        entry.check_sum(&crc).map_err(|refusal| refusal.in_record(&entry.name))?;
+        Ok(Some((all, range)))
     }
 
     fn bytes_in_place(&self, at: u64, count: u64) -> Result<Cow<'_, [u8]>> {

@@ -1,5 +1,6 @@
 //! The records of an archive by name, without its top folder, and the storages among them.
 
+use crate::byte_source::SharedBytes;
 use crate::code_surface::Surface;
 use crate::container::{Container, Entry};
 use crate::pickle_value::Described;
@@ -7,6 +8,7 @@ use crate::refusal::{Refusal, Result, refuse, shown};
 use crate::stored_tensors::StoredTensor;
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::ops::Range;
 
 /// PyTorch 2.15 reads format versions up to this one.
 const LAST_VERSION: u64 = 10;
@@ -82,6 +84,11 @@ impl Records {
     /// The same, piece by piece.
     pub(crate) fn in_pieces(&self, container: usize, name: &str, take: &mut dyn FnMut(&[u8])) -> Result<()> {
         self.containers[container].in_pieces(self.entry(container, name)?, take)
+    }
+
+    /// The same, in a file that is mapped into memory.
+    pub(crate) fn shared(&self, container: usize, name: &str) -> Result<Option<(SharedBytes, Range<usize>)>> {
+        self.containers[container].shared(self.entry(container, name)?)
     }
 
     fn entry(&self, container: usize, name: &str) -> Result<&Entry> {

@@ -54,6 +54,24 @@ impl Program {
         self
     }
 
+    /// Refuses results of a file that was written meanwhile: weights are used where they are in it.
+    ///
+    /// # Errors
+    /// The file is another one than it was.
+    pub fn refuse_changed(&self) -> Result<(), Error> {
+        match self.bytes.has_changed() {
+            true => Err(Error::new(
+                Kind::Misuse,
+                format!(
+                    "error: {}: the file was written to while its weights were in use\n  help: run again; write a new \
+                     version to another file and rename it\n",
+                    self.name()
+                ),
+            )),
+            false => Ok(()),
+        }
+    }
+
     /// Whether its graph is one that was kept.
     pub fn was_kept(&self) -> bool {
         self.parts.was_kept()

@@ -3,7 +3,7 @@
 use crate::{MODULE, Result, refuse, shown};
 use jitopt_archive::{Archive, NamedTensor, StoredTensor, StoredValue};
 use jitopt_core::interpreter::IValue;
-use jitopt_core::interpreter::files::tensor_of_bytes;
+use jitopt_core::interpreter::files::{tensor_in_place, tensor_of_bytes};
 use jitopt_core::tensor::{DType, Tensor};
 use std::collections::{BTreeMap, HashMap};
 
@@ -91,8 +91,7 @@ fn read(archive: &Archive, stored: &StoredTensor, storages: &mut HashMap<(usize,
     let storage = match storages.get(&key) {
         Some(known) => known.clone(),
         None => {
-            let line = StoredTensor { sizes: vec![elements], strides: vec![1], offset: 0, ..stored.clone() };
-            let line = tensor(dtype, &archive.content(&line)?, &numbers(&[elements])?)?.in_lines();
+            let line = line(archive, stored, dtype, elements)?;
             storages.insert(key, line.clone());
             line
         }
@@ -100,6 +99,17 @@ fn read(archive: &Archive, stored: &StoredTensor, storages: &mut HashMap<(usize,
     let first = storage.offset() as i64;
     let Ok(offset) = i64::try_from(stored.offset) else { return refuse("its offset does not fit") };
     storage.as_strided(&sizes, &strides, first + offset).or_else(|error| refuse(error.0))
+}
+
+/// All elements of a storage: where they are, if the file is mapped into memory.
+fn line(archive: &Archive, stored: &StoredTensor, dtype: DType, elements: u64) -> Result<Tensor> {
+    let place = archive.storage_in_place(stored.storage)?;
+    let found = place.and_then(|(bytes, range)| tensor_in_place(dtype, bytes, range));
+    if let Some(line) = found.filter(|line| line.numel() as u64 == elements) {
+        return Ok(line);
+    }
+    let line = StoredTensor { sizes: vec![elements], strides: vec![1], offset: 0, ..stored.clone() };
+    Ok(tensor(dtype, &archive.content(&line)?, &numbers(&[elements])?)?.in_lines())
 }
 
 fn tensor(dtype: DType, bytes: &[u8], sizes: &[i64]) -> Result<Tensor> {

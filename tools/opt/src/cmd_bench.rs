@@ -156,6 +156,7 @@ fn bench(args: &BenchArgs, world: &mut World<'_>) -> Result<i32, Error> {
     for path in &args.files {
         let program = batch::program(path, world)?;
         let measured = Measured::of(&bench, &program, &mut progress, &mut world.workspace())?;
+        program.refuse_changed()?;
         if shown {
             let _ = write!(std::io::stderr(), "\r\x1b[K");
         }

@@ -253,9 +253,11 @@ fn one(args: &RunArgs, world: &mut World<'_>) -> Result<i32, Error> {
     if requests_gradients(args) {
         refuse_of_original(args)?;
         let ran = run.gradients(pipeline, &mut world.workspace())?;
+        program.refuse_changed()?;
         return finish_gradients(args, &path, ran, world);
     }
     let mut ran = run.run(pipeline.as_ref(), profile.as_ref(), &mut world.workspace())?;
+    program.refuse_changed()?;
     // Counters follow an error, which would be lost before a table.
     let ended = std::mem::replace(&mut ran.results, Ok(Vec::new()));
     let ended = ended.map_err(|stop| stopped(&path, &stop, ran.all_given, world));

@@ -9,7 +9,9 @@ use jitopt_core::interpreter::{Reason, Stop};
 use jitopt_core::ir::Graph;
 use jitopt_core::pass::{Pipeline, RunError};
 use jitopt_engine::move_report::{MoveReport, failed_json};
-use jitopt_engine::{Against, Comparison, Error, Gradients, Stopped, When, judging, panics, processor, profiles};
+use jitopt_engine::{
+    Against, Comparison, Error, Gradients, Program, Stopped, When, judging, panics, processor, profiles,
+};
 use jitopt_judge::rewrites::{Finding, Reference, Tally};
 use std::path::Path;
 use std::rc::Rc;
@@ -129,6 +131,8 @@ fn validate(args: &ValidateArgs, report: &mut Option<MoveReport>, world: &mut Wo
         }
     }
     let result = comparison.check();
+    program.refuse_changed()?;
+    other.iter().try_for_each(Program::refuse_changed)?;
     *report =
         other.as_ref().filter(|_| is_pair(args)).map(|other| MoveReport::of(&comparison, &result, [&program, other]));
     let code = judged(args, &comparison, (result, report.as_ref()), world)?;

@@ -164,10 +164,18 @@ impl<'a> Values<'a> {
     fn whole_storage(&mut self, stored: &StoredTensor, dtype: DType) -> Result<Tensor> {
         let elements = self.archive.storage_bytes(stored.storage) / stored.dtype.bytes().max(1);
         let refused = |error: files::FormatError| SourceError::new(error.to_string());
-        let mut pieces = files::Pieces::new(dtype.memory(), elements).map_err(refused)?;
-        let read = self.archive.storage_in_pieces(stored.storage, &mut |bytes| pieces.take(bytes));
-        read.map_err(|refusal| SourceError::new(refusal.to_string()))?;
-        let whole = pieces.tensor().map_err(refused)?;
+        let not_read = |refusal: jitopt_archive::Refusal| SourceError::new(refusal.to_string());
+        let place = self.archive.storage_in_place(stored.storage).map_err(not_read)?;
+        let in_place = place.and_then(|(bytes, range)| files::tensor_in_place(dtype.memory(), bytes, range));
+        let whole = match in_place.filter(|whole| whole.numel() as u64 == elements) {
+            Some(whole) => whole,
+            None => {
+                let mut pieces = files::Pieces::new(dtype.memory(), elements).map_err(refused)?;
+                let read = self.archive.storage_in_pieces(stored.storage, &mut |bytes| pieces.take(bytes));
+                read.map_err(not_read)?;
+                pieces.tensor().map_err(refused)?
+            }
+        };
         self.storages.insert((stored.storage, dtype), whole.clone());
         Ok(whole)
     }
