@@ -267,6 +267,7 @@ impl Conversion {
         }
         if self.call == library::CONVOLUTION {
             self.scaling = scaling_of(graph, db, self.nodes[0]);
+            taken.extend(self.scaling);
         }
         let mut last = self.nodes[0];
         while let Some(follower) = only_reader(graph, last)
@@ -282,7 +283,8 @@ impl Conversion {
     }
 }
 
-/// What multiplies the weight of a convolution by a factor for each channel, and nothing else reads.
+/// What multiplies the weight of a convolution, its first operand, by a factor for each channel, and
+/// nothing else reads.
 fn scaling_of(graph: &Graph, db: &AliasDb, convolution: Node) -> Option<Node> {
     let node = graph.definer(graph.input(convolution, 1))?;
     let is_alone = || only_reader(graph, node) == Some(convolution) && is_quiet_between(graph, db, node, convolution);

@@ -19,6 +19,7 @@
 use crate::inliner::may_be_left;
 use jitopt_core::ir::{Graph, Node, ValueMap};
 use jitopt_core::ops;
+use jitopt_core::outlining::copied;
 use jitopt_core::pass::{PassContext, PassError, PassInfo};
 use jitopt_core::symbol::{aten, prim};
 use jitopt_core::types::Type;
@@ -109,7 +110,7 @@ fn inline(graph: &mut Graph, fork: Node) -> Vec<Node> {
     let mut cursor = body.first(body.root());
     while let Some(node) = cursor {
         cursor = body.next(node);
-        let copy = graph.copy_node(Some(&body), node, &mut map);
+        let copy = copied(graph, &body, node, &mut map);
         graph.insert_before(fork, copy);
         copies.push(copy);
     }

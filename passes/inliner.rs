@@ -21,6 +21,7 @@ use crate::constant_pooling;
 use crate::differentiate::function_graph;
 use jitopt_core::ir::{Attribute, Graph, Node, Value, ValueMap};
 use jitopt_core::ops::gradient_table::function;
+use jitopt_core::outlining::copied;
 use jitopt_core::pass::{PassContext, PassError, PassInfo};
 use jitopt_core::symbol::{Symbol, attr, prim};
 use jitopt_core::types::TypeKind;
@@ -199,7 +200,7 @@ fn inline(graph: &mut Graph, call: Node, callee: &Graph) {
     let mut cursor = first;
     while let Some(node) = cursor {
         cursor = callee.next(node);
-        let copy = graph.copy_node(Some(callee), node, &mut map);
+        let copy = copied(graph, callee, node, &mut map);
         graph.insert_before(call, copy);
     }
     let results: Vec<Value> = callee.results(callee.root()).collect();

@@ -8,16 +8,32 @@
 
 use crate::ir::{Graph, Node, Value, ValueMap};
 use crate::ops::{self, rules::Nondeterminism};
+use crate::symbol::prim;
 use rustc_hash::FxHashSet;
 
-/// Copies a node of one graph into another, where it draws the random numbers that it would have
-/// drawn. As with [`Graph::copy_node`], the copy is not inserted yet.
+/// Copies a node of one graph into another, where it and the nodes of its blocks draw the random
+/// numbers that they would have drawn, in the same iterations. As with [`Graph::copy_node`], the copy is not inserted yet.
 pub fn copied(target: &mut Graph, source: &Graph, node: Node, map: &mut ValueMap) -> Node {
     let copy = target.copy_node(Some(source), node, map);
-    if ops::operator(source.era, source.kind(node)).nondeterminism(None) > Nondeterminism::Undefined {
-        target.keep_draws(copy, source.draw_place(node));
+    for (node, copy) in with_inner(source, node).into_iter().zip(with_inner(target, copy)) {
+        let kind = source.kind(node);
+        let draws = ops::operator(source.era, kind).nondeterminism(None) > Nondeterminism::Undefined;
+        if draws || kind == prim::LOOP {
+            target.keep_draws(copy, source.draw_place(node));
+        }
     }
     copy
+}
+
+/// A node and all nodes in its blocks, in an order that copies share.
+fn with_inner(graph: &Graph, node: Node) -> Vec<Node> {
+    let mut nodes = vec![node];
+    let mut at = 0;
+    while let Some(&node) = nodes.get(at) {
+        at += 1;
+        nodes.extend(graph.node_blocks(node).flat_map(|block| graph.nodes(block)));
+    }
+    nodes
 }
 
 /// Replaces `group` by the nodes of its section; returns the nodes. `same` is called with each new

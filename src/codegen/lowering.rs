@@ -215,7 +215,12 @@ impl Lowering<'_> {
     }
 
     fn node(&mut self, node: Node) -> Result<(), Refusal> {
-        match self.section.kind(node) {
+        let kind = self.section.kind(node);
+        // Where the type of a result is fixed or given, formulas would take their real parts.
+        if let Some(dtype) = self.operand_types(node).find(|dtype| dtype.is_complex()) {
+            return refuse_for(Cause::Operator, format!("`{kind}` of {} has no formula", dtype.name()));
+        }
+        match kind {
             prim::CONSTANT => self.constant(node),
             prim::CONSTANT_CHUNK => self.chunk(node),
             prim::FUSED_CONCAT => self.join(node),
@@ -397,14 +402,18 @@ impl Lowering<'_> {
         given.then(|| self.known.get(&self.section.input(node, i))).flatten()
     }
 
+    /// The element types of the tensors that a node reads.
+    fn operand_types(&self, node: Node) -> impl Iterator<Item = DType> {
+        (0..self.section.num_inputs(node)).filter_map(move |i| match self.known_operand(node, i) {
+            Some(Known::Tensor { dtype, .. } | Known::Operand { dtype, .. }) => Some(*dtype),
+            _ => None,
+        })
+    }
+
     /// Whether the release raises or computes something else on operands of these types; the
     /// interpreter decides.
     fn release_computes_otherwise(&self, node: Node) -> bool {
-        let dtype = |i: usize| match self.known_operand(node, i) {
-            Some(Known::Tensor { dtype, .. } | Known::Operand { dtype, .. }) => Some(*dtype),
-            _ => None,
-        };
-        let tensors = (0..self.section.num_inputs(node)).filter_map(dtype).collect();
+        let tensors = self.operand_types(node).collect();
         let (types, release) = (OperandTypes { tensors, float_number: None }, Release(self.release.0, self.release.1));
         let applies =
             |row: &&ReleaseRow| row.operands != Operands::Values && row.covers(release) && row.operands.hold(&types);

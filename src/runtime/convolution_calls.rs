@@ -115,7 +115,7 @@ impl Convolution {
         self.batches.saturating_mul(self.sizes.result()).saturating_mul(self.sizes.depth())
     }
 
-    /// The same with tensors converted to floats.
+    /// The same with tensors converted to floats. Halves have no factors, see `Reader::factors`.
     pub(super) fn as_floats(&self) -> Convolution {
         let converted = |tensor: &Tensor| tensor.converted(DType::Float, Precision::Typed);
         Convolution {
@@ -178,13 +178,14 @@ impl Reader<'_> {
         node.map(|node| (Some(first), node)).ok_or_else(|| "no weight is multiplied".to_owned())
     }
 
-    /// A factor for each channel of a weight.
+    /// A factor for each channel of a weight. Products of halves would have to be rounded to halves
+    /// before they are packed as floats.
     fn factors(&self, value: Value, weight: &Tensor) -> Result<Tensor, String> {
         let factors = self.tensor(value)?;
-        let is_rounded_once = matches!(weight.dtype(), DType::Float | DType::Double);
+        let is_packed_as_it_is = matches!(weight.dtype(), DType::Float | DType::Double);
         let is_per_channel = factors.rank() == weight.rank()
             && (0..weight.rank()).all(|i| factors.size(i) == if i == 0 { weight.size(0) } else { 1 });
-        match is_rounded_once && is_per_channel && factors.dtype() == weight.dtype() {
+        match is_packed_as_it_is && is_per_channel && factors.dtype() == weight.dtype() {
             true => Ok(factors),
             false => Err("the weights have no factor for each channel".to_owned()),
         }

@@ -45,9 +45,12 @@ fn of_elements<T: Real>(of: &Convolution, is_constant: bool, threads: usize) -> 
     if of.sizes.is_by_channel() && !has_addends && has_channels_last(of) {
         let taps = of.sizes.window.taps();
         let order = |all: &[T], factors: &[T], _| {
-            let mut own = all.to_vec();
-            gemm::scale(&mut own, factors, taps);
-            gemm::taps_first(&own, taps)
+            if factors.is_empty() {
+                return gemm::taps_first(all, taps);
+            }
+            let mut scaled = all.to_vec();
+            gemm::scale_channels(&mut scaled, factors, taps);
+            gemm::taps_first(&scaled, taps)
         };
         let weights = kept_or_made(of, is_constant, Order::TapsFirst, order)?;
         if let Some(weights) = weights.as_ref() {
@@ -140,7 +143,7 @@ fn kept_or_made<T: Real, P: Panels + Send + Sync + 'static>(
     let weights = &T::slice(&memory).ok_or(OTHER)?[whole.offset()..][..whole.numel()];
     match is_constant && whole.shares_storage(&of.weight) {
         true => {
-            let key = (whole.offset(), of.sizes, order, bits);
+            let key = ((whole.offset(), of.sizes, order), bits);
             Ok(kept(whole.storage(), key, |memory| pack(weights, &factors, memory)))
         }
         false => Ok(Weight::Once(pack(weights, &factors, PanelMemory::Lent))),

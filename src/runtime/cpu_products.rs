@@ -55,7 +55,7 @@ fn of_elements<T: Real>(product: &Product, is_constant: bool, threads: usize) ->
     let is_packed = is_constant && product.right.step == 0 && !(rows == 1 && product.right.is_transposed);
     let place = at(&product.right, 0);
     let pack = |memory| Packed::of(b, place, memory);
-    let weights = is_packed.then(|| kept(product.right.tensor.storage(), place, pack));
+    let weights = is_packed.then(|| kept(product.right.tensor.storage(), (place, ()), pack));
     let factor = |batch| match &weights {
         Some(weights) => Right::Packed(weights),
         None => Right::Matrix(b, at(&product.right, batch)),

@@ -86,21 +86,31 @@ pub(super) fn prepare(storage: &Storage) {
     }
 }
 
-/// A weight of a memory, packed now or before; kept from its second use on.
-pub(super) fn kept<P: Panels + Send + Sync + 'static, K: PartialEq + Send + 'static>(
-    storage: &Storage,
-    key: K,
-    pack: impl FnOnce(PanelMemory) -> P,
-) -> Weight<P> {
+/// A weight of a memory, packed now or before; kept from its second use on. `with` is what else it is
+/// made of: one is kept for each `key`, the last.
+pub(super) fn kept<P, K, W>(storage: &Storage, (key, with): (K, W), pack: impl FnOnce(PanelMemory) -> P) -> Weight<P>
+where
+    P: Panels + Send + Sync + 'static,
+    K: PartialEq + Send + 'static,
+    W: PartialEq + Send + 'static,
+{
     let kept = kept_with(storage);
     let entries = &kept.0.0;
     // The lock is held while a weight is packed: another thread waits for it instead of packing it.
     let mut entries = entries.lock().unwrap_or_else(PoisonError::into_inner);
-    let known = entries.iter_mut().find(|(of, _)| of.downcast_ref::<K>() == Some(&key));
-    let Some((_, packed)) = known else {
-        entries.push((Box::new(key), None));
-        drop(entries);
-        return Weight::Once(pack(PanelMemory::Lent));
+    let own = |of: &Box<dyn Any + Send>| of.downcast_ref::<(K, W)>().filter(|of| of.0 == key).map(|of| of.1 == with);
+    let known = entries.iter_mut().find_map(|entry| Some((own(&entry.0)?, entry)));
+    let packed = match known {
+        Some((true, (_, packed))) => packed,
+        other => {
+            let new: Entry = (Box::new((key, with)), None);
+            match other {
+                Some((_, entry)) => *entry = new,
+                None => entries.push(new),
+            }
+            drop(entries);
+            return Weight::Once(pack(PanelMemory::Lent));
+        }
     };
     let found = packed.clone().and_then(|packed| packed.downcast::<P>().ok());
     Weight::Kept(found.unwrap_or_else(|| {
@@ -126,11 +136,23 @@ mod tests {
                 packings += 1;
                 Packed::of(&[1.0, 2.0, 3.0, 4.0], at, memory)
             };
-            let is_kept = matches!(kept(weight.storage(), at, pack), Weight::Kept(_));
+            let is_kept = matches!(kept(weight.storage(), (at, ()), pack), Weight::Kept(_));
             (packings, is_kept)
         };
         assert_eq!([used(), used(), used()], [(1, false), (2, true), (2, true)]);
         weight.copy_from(&Tensor::zeros(weight.dtype(), &[2, 2], crate::tensor::Precision::Typed)).expect("it fits");
         assert_eq!([used(), used(), used()], [(3, false), (4, true), (4, true)]);
+    }
+
+    #[test]
+    fn one_weight_is_kept_whatever_else_it_is_made_of() {
+        let weight = Tensor::from_elements(vec![1f32, 2.0, 3.0, 4.0], &[2, 2]);
+        let at = Matrix::in_rows(2, 2);
+        let used = |factor: u32| {
+            let pack = |memory| Packed::of(&[1.0f32, 2.0, 3.0, 4.0], at, memory);
+            matches!(kept(weight.storage(), (at, factor), pack), Weight::Kept(_))
+        };
+        assert_eq!([1, 1, 2, 2, 1, 3, 3].map(used), [false, true, false, true, false, false, true]);
+        assert_eq!(kept_with(weight.storage()).0.0.lock().expect("nobody panics").len(), 1);
     }
 }

@@ -31,7 +31,7 @@ pub use element_functions::Function;
 use epilogue::Steps;
 pub use epilogue::{MOST_STEPS, Step};
 pub use online_softmax::{Rows, Running, are_at_most, weigh};
-pub use sliding::{Filters, Image, SLACK, Sizes, Sliding, pad, scale, with_memory};
+pub use sliding::{Filters, Image, SLACK, Sizes, Sliding, pad, scale_channels, with_memory};
 pub use window_phases::{Axis, Distances, Window};
 
 /// The layout of a matrix in a slice, in elements.

@@ -1,10 +1,10 @@
 """Times the models of `write_models.py` in PyTorch and in others, for `jitopt-bench models`.
 
-Usage: bench_models.py FOLDER NAME WAY [--once | --prepare]
+Usage: bench_models.py FOLDER NAME WAY [--threads=N] [--once | --prepare]
 
 WAY is `eager`, the module in Python; `frozen`, the archive after `torch.jit.freeze`; `compile`,
 the module after `torch.compile`; or `onnxruntime`, `openvino` or `xla`, see `other_runtimes.py`.
-All run on one thread without gradients, on the inputs in FOLDER.
+All run without gradients, on the inputs in FOLDER, on one thread if no other number is given.
 
 With `--once` the process ends after the first result. With `--prepare` it writes what later
 processes read, NAME.onnx, and compares the first results with PyTorch's. Otherwise it prints the
@@ -52,11 +52,11 @@ def arrays(folder, name):
     return [given[f"in{i}"] for i in range(len(given))]
 
 
-def in_pytorch(folder, name, way):
+def in_pytorch(folder, name, way, threads):
     """A call of the model in PyTorch."""
     import torch
 
-    torch.set_num_threads(1)
+    torch.set_num_threads(threads)
     inputs = tensors(folder, name)
     if way == "frozen":
         model = torch.jit.freeze(torch.jit.load(str(folder / f"{name}.pt")).eval())
@@ -71,13 +71,13 @@ def in_pytorch(folder, name, way):
     return run
 
 
-def prepared(folder, name, way):
+def prepared(folder, name, way, threads):
     """A call of the model."""
     if way == "xla":
-        return other_runtimes.xla(module(name), tensors(folder, name))
+        return other_runtimes.xla(module(name), tensors(folder, name), threads)
     if way in other_runtimes.NAMES:
-        return getattr(other_runtimes, way)(folder / f"{name}.onnx", arrays(folder, name))
-    return in_pytorch(folder, name, way)
+        return getattr(other_runtimes, way)(folder / f"{name}.onnx", arrays(folder, name), threads)
+    return in_pytorch(folder, name, way, threads)
 
 
 def compare(results, folder, name):
@@ -96,7 +96,8 @@ def main(arguments):
         exported, archive = folder / f"{name}.onnx", folder / f"{name}.pt"
         if not exported.exists() or exported.stat().st_mtime < archive.stat().st_mtime:
             other_runtimes.export(module(name), tensors(folder, name), exported)
-    run = prepared(folder, name, way)
+    option = next((text for text in arguments if text.startswith("--threads=")), "--threads=1")
+    run = prepared(folder, name, way, int(option.removeprefix("--threads=")))
     results = run()
     if "--prepare" in arguments:
         compare(results, folder, name)

@@ -83,7 +83,7 @@ impl<T: Real> Filters<T> {
         assert!(factors.is_empty() || factors.len() >= sizes.groups * outputs, "there is a factor for each channel");
         if sizes.is_by_channel() {
             let mut panels = weights[..sizes.groups * depth].to_vec();
-            scale(&mut panels, factors, depth);
+            scale_channels(&mut panels, factors, depth);
             return Filters { sizes, group: depth, panels };
         }
         let height = T::with_tiles(|tiles, _| tiles.rows);
@@ -91,7 +91,8 @@ impl<T: Real> Filters<T> {
         let mut panels = panels(sizes.groups * group, memory);
         let (each, rows) = (depth_of_block(depth), outputs.next_multiple_of(height));
         let groups = weights.chunks_exact((outputs * depth).max(1)).zip(panels.chunks_exact_mut(group.max(1)));
-        for (channel, (own, to)) in groups.take(sizes.groups).enumerate().map(|(i, both)| (i * outputs, both)) {
+        for (number, (own, to)) in groups.take(sizes.groups).enumerate() {
+            let first_channel = number * outputs;
             for (from, row) in
                 (0..depth).step_by(each).flat_map(|from| (0..outputs).step_by(height).map(move |row| (from, row)))
             {
@@ -100,8 +101,8 @@ impl<T: Real> Filters<T> {
                 let panel = &mut to[from * rows + row * deep..][..deep * height];
                 // SAFETY: these rows of weights are in the slice, and the panel has as many steps.
                 unsafe { pack(lines, height, panel.as_mut_ptr()) };
-                if let Some(factors) = factors.get(channel + row..channel + row + lines.count) {
-                    panel.chunks_exact_mut(height).for_each(|step| multiply(step, factors));
+                if let Some(factors) = factors.get(first_channel + row..first_channel + row + lines.count) {
+                    panel.chunks_exact_mut(height).for_each(|step| scale_step(step, factors));
                 }
             }
         }
@@ -110,13 +111,14 @@ impl<T: Real> Filters<T> {
 }
 
 /// Multiplies elements, as many of each channel, by its factor, if there are factors.
-pub fn scale<T: Real>(elements: &mut [T], factors: &[T], each: usize) {
+pub fn scale_channels<T: Real>(elements: &mut [T], factors: &[T], each: usize) {
     for (own, &factor) in elements.chunks_exact_mut(each.max(1)).zip(factors) {
         own.iter_mut().for_each(|x| *x = *x * factor);
     }
 }
 
-fn multiply<T: Real>(elements: &mut [T], factors: &[T]) {
+/// Multiplies an element of each channel by its factor.
+fn scale_step<T: Real>(elements: &mut [T], factors: &[T]) {
     elements.iter_mut().zip(factors).for_each(|(x, &factor)| *x = *x * factor);
 }
 

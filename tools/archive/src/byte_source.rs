@@ -31,7 +31,7 @@ pub trait ByteSource: Send {
     }
 }
 
-/// Bytes that several hold.
+/// Bytes that several hold: the type of that name of the core, on which this crate does not depend.
 pub type SharedBytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
 
 impl ByteSource for Vec<u8> {
@@ -95,10 +95,11 @@ impl OpenFile {
     #[allow(unsafe_code, reason = "a mapped file is memory that another process may change")]
     fn mapped(&self) -> Option<Arc<Mmap>> {
         let map = || {
-            // SAFETY: the bytes are only read. They stay as they are while no process writes to
-            // the file, which users are told; `has_changed` reports it if one did.
+            // SAFETY: the bytes are only read, as elements of types that have a value for any bytes.
+            // A process that writes to the file meanwhile changes numbers, which `has_changed`
+            // reports afterwards; one that makes it shorter ends this process with a message.
             let mapped = unsafe { Mmap::map(&self.file) }.ok().filter(|mapped| mapped.len() as u64 == self.size)?;
-            // All pages at once take a tenth of the time of one fault for each few of them.
+            // The system maps all pages of the file at once ten times faster than one after the other.
             #[cfg(target_os = "linux")]
             let _ = mapped.advise(memmap2::Advice::PopulateRead);
             Some(Arc::new(mapped))
@@ -106,7 +107,7 @@ impl OpenFile {
         self.mapped.get_or_init(map).clone()
     }
 
-    /// Whether its bytes may be others now than when it was opened.
+    /// Whether its bytes may be others now than when it was opened, as far as the system says.
     fn has_changed(&self) -> bool {
         let now = self.file.metadata().map(|found| (found.len(), found.modified().ok()));
         now.is_ok_and(|now| now != (self.size, self.modified))

@@ -66,8 +66,9 @@
 //! `jitopt-bench convolutions [SHAPE] [--python=python3]` measures convolutions; see
 //! [`convolution_speed`].
 //!
-//! `jitopt-bench models FOLDER [NAME…] [--python=python3] [--ways=eager,frozen]` measures whole
-//! models, the first call and the steady state, and compares their results; see [`model_speed`].
+//! `jitopt-bench models FOLDER [NAME…] [--python=python3] [--ways=eager,frozen] [--threads=1]`
+//! measures whole models, the first call and the steady state, and compares their results; see
+//! [`model_speed`].
 //!
 //! `jitopt-bench generate SHAPE NODES DIALECT [-o FILE]` writes one of the programs and prints its
 //! number of nodes.
@@ -293,6 +294,9 @@ struct Models {
     /// Runs of each program in a round
     #[arg(long, default_value_t = 7)]
     runs: usize,
+    /// Number of threads
+    #[arg(long, default_value_t = 1)]
+    threads: usize,
 }
 
 #[derive(Args)]
@@ -440,6 +444,7 @@ fn models(options: Models) -> Result<bool> {
         ways: options.ways,
         rounds: options.rounds.max(1),
         runs: options.runs.max(1),
+        threads: options.threads.max(1),
     };
     let (table, all_equal) = model_speed::measure(&plan)?;
     io::stdout().write_all(table.as_bytes())?;

@@ -50,6 +50,8 @@ pub struct Plan {
     pub rounds: usize,
     /// Runs of a program in a round.
     pub runs: usize,
+    /// Threads of each program.
+    pub threads: usize,
 }
 
 /// One program on one model.
@@ -84,7 +86,8 @@ pub fn measure(plan: &Plan) -> Result<(String, bool)> {
         text += &table(name, &rows, &equal);
     }
     drop(fs::remove_dir_all(&scratch));
-    text += &format!("\nMedians of {} rounds of {} runs, interleaved, one thread.\n", plan.rounds, plan.runs);
+    let Plan { rounds, runs, threads, .. } = plan;
+    text += &format!("\nMedians of {rounds} rounds of {runs} runs, interleaved, {threads} thread(s).\n");
     Ok((text, all_equal))
 }
 
@@ -101,7 +104,8 @@ fn chosen<'a>(plan: &'a Plan, models: &'a Map<String, Value>) -> Result<Vec<&'a 
 fn ours(plan: &Plan, name: &str, more: &[&str], cache: Option<&Path>) -> Command {
     let mut command = Command::new(&plan.jitopt);
     command.arg(more[0]).arg(plan.folder.join(format!("{name}.pt")));
-    command.args(["--passes=@inference", "--backend=cpu", "--threads=1"]).args(&more[1..]);
+    let threads = format!("--threads={}", plan.threads);
+    command.args(["--passes=@inference", "--backend=cpu", &threads]).args(&more[1..]);
     if let Some(cache) = cache {
         command.env("JITOPT_CACHE", cache);
     }
@@ -133,7 +137,8 @@ fn rows(plan: &Plan, name: &str, scratch: &Path) -> Result<Vec<Row>> {
     let mut peers = Vec::new();
     for (&way, python) in plan.ways.iter().flat_map(|way| plan.python.iter().map(move |python| (way, python))) {
         let folder = plan.folder.display().to_string();
-        let arguments = [SCRIPTS, &folder, name, way.name()];
+        let threads = format!("--threads={}", plan.threads);
+        let arguments = [SCRIPTS, &folder, name, way.name(), &threads];
         let first = first_of(way, python, &arguments, scratch);
         peers.push(first.is_ok().then(|| Peer::start(python, DRIVER, &arguments)).flatten());
         rows.push(Row { way: Some(way), first, cached: None, times: Vec::new() });

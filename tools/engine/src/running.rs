@@ -125,7 +125,7 @@ impl<'o> Run<'o> {
             let pipeline = judging::pipeline(passes, workspace)?;
             transform(&self.path, graph, &pipeline, &env, None, no_verify)?;
         }
-        // A seed gives the same inputs whatever passes do.
+        // A seed gives the same inputs whatever passes do, but for those that change params.
         let before = before.as_ref().filter(|before| has_params_of(graph, before));
         let (inputs, all_given) = inputs(args, before.unwrap_or(graph), &self.given, &env, workspace)?;
         let mut expectations = Expectations::read(args, graph, workspace)?;

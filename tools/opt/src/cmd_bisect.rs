@@ -42,6 +42,7 @@ fn bisect(args: &BisectArgs, world: &mut World<'_>) -> Result<i32, Error> {
         // The result replaces the progress line.
         let _ = write!(std::io::stderr(), "\r\x1b[K");
     }
+    program.refuse_changed()?;
     let text = match fault? {
         Fault::Nothing(judged) => return Ok(nothing(judged, world)),
         Fault::Kernels { groups, failure } => describe_kernels(args, &groups, &failure),

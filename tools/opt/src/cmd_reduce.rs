@@ -46,6 +46,7 @@ fn reduce(args: &ReduceArgs, world: &mut World<'_>) -> Result<i32, Error> {
     };
     let program = batch::program(&args.file, world)?;
     let reduced = reduction.run(&program, &mut progress, &mut world.workspace())?;
+    program.refuse_changed()?;
     match reduced.found {
         Ok((best, signature)) => finish(args, &reduced.trial, &best, &signature, world),
         Err(why) => {

@@ -80,6 +80,7 @@ fn tune(args: &TuneArgs, world: &mut World<'_>) -> Result<i32, Error> {
     let program = batch::program(&args.file, world)?;
     let options = TuningOptions { measurement, no_cache: args.no_cache };
     let tuned = Tuned::of(given, options, &program, &mut world.workspace())?;
+    program.refuse_changed()?;
     world.print(tuned.table().as_bytes());
     if let Some(path) = &args.plan {
         let written = std::fs::write(world.path(path), tuned.plans());

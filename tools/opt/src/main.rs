@@ -19,7 +19,29 @@ impl Read for Announced {
     }
 }
 
+/// Reports that a file with weights was made shorter while they were in use: the system ends
+/// processes that read what is gone.
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code, reason = "signals are handled by functions of C")]
+fn report_cut_files() {
+    extern "C" fn report(_: libc::c_int) {
+        const TEXT: &[u8] = b"error: a file was made shorter while its weights were in use\n  help: run again; \
+            write a new version to another file and rename it\n";
+        // SAFETY: both functions may be called by handlers of signals, and the text is static.
+        unsafe {
+            libc::write(libc::STDERR_FILENO, TEXT.as_ptr().cast(), TEXT.len());
+            libc::_exit(jitopt_driver::exit::USAGE);
+        }
+    }
+    // SAFETY: the handler calls nothing that must not be called in one, and does not return.
+    unsafe { libc::signal(libc::SIGBUS, report as extern "C" fn(libc::c_int) as libc::sighandler_t) };
+}
+
+#[cfg(not(target_os = "linux"))]
+fn report_cut_files() {}
+
 fn main() -> ExitCode {
+    report_cut_files();
     let work = || {
         let (mut stdout, mut stderr) = (std::io::stdout().lock(), std::io::stderr());
         let mut world = World {
