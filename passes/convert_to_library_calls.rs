@@ -283,8 +283,8 @@ impl Conversion {
     }
 }
 
-/// What multiplies the weight of a convolution, its first operand, by a factor for each channel, and
-/// nothing else reads.
+/// What multiplies the weight of a convolution, its first operand, by a factor for each channel,
+/// and nothing else reads.
 fn scaling_of(graph: &Graph, db: &AliasDb, convolution: Node) -> Option<Node> {
     let node = graph.definer(graph.input(convolution, 1))?;
     let is_alone = || only_reader(graph, node) == Some(convolution) && is_quiet_between(graph, db, node, convolution);

@@ -12,7 +12,8 @@ use crate::symbol::prim;
 use rustc_hash::FxHashSet;
 
 /// Copies a node of one graph into another, where it and the nodes of its blocks draw the random
-/// numbers that they would have drawn, in the same iterations. As with [`Graph::copy_node`], the copy is not inserted yet.
+/// numbers that they would have drawn, in the same iterations. As with [`Graph::copy_node`], the
+/// copy is not inserted yet.
 pub fn copied(target: &mut Graph, source: &Graph, node: Node, map: &mut ValueMap) -> Node {
     let copy = target.copy_node(Some(source), node, map);
     for (node, copy) in with_inner(source, node).into_iter().zip(with_inner(target, copy)) {

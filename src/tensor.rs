@@ -12,18 +12,19 @@
 //!   products, [`promotion`] the type of a result
 //! - `memory_plan` plans which results of a run share a buffer
 //! - `spare_memory` is the memory of earlier results, for later ones
+//! - [`shared_elements`] elements in memory of their own, or in a mapped file
 //! - [`quantizer`] the numbers that the integers of quantised tensors represent
 
 pub mod blocks;
 pub mod buffer;
 pub mod dtype;
-pub mod elements;
 pub mod elsewhere;
 pub mod gemm;
 pub mod layout;
 pub(crate) mod memory_plan;
 pub mod promotion;
 pub mod quantizer;
+pub mod shared_elements;
 pub(crate) mod spare_memory;
 pub mod storage;
 pub mod strided;

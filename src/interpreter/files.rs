@@ -4,8 +4,8 @@
 //! so that every field is checked before memory is allocated.
 
 use crate::tensor::buffer::Buffer;
-use crate::tensor::elements::SharedBytes;
 use crate::tensor::layout::{self, Dims};
+use crate::tensor::shared_elements::SharedBytes;
 use crate::tensor::{DType, Tensor};
 use half::{bf16, f16};
 use num_complex::Complex;

@@ -86,8 +86,8 @@ pub(super) fn prepare(storage: &Storage) {
     }
 }
 
-/// A weight of a memory, packed now or before; kept from its second use on. `with` is what else it is
-/// made of: one is kept for each `key`, the last.
+/// A weight of a memory, packed now or before; kept from its second use on. `with` is what else it
+/// is made of: one is kept for each `key`, the last.
 pub(super) fn kept<P, K, W>(storage: &Storage, (key, with): (K, W), pack: impl FnOnce(PanelMemory) -> P) -> Weight<P>
 where
     P: Panels + Send + Sync + 'static,
@@ -153,6 +153,6 @@ mod tests {
             matches!(kept(weight.storage(), (at, factor), pack), Weight::Kept(_))
         };
         assert_eq!([1, 1, 2, 2, 1, 3, 3].map(used), [false, true, false, true, false, false, true]);
-        assert_eq!(kept_with(weight.storage()).0.0.lock().expect("nobody panics").len(), 1);
+        assert_eq!(kept_with(weight.storage()).0.0.lock().expect("no thread panics").len(), 1);
     }
 }

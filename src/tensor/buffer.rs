@@ -6,7 +6,7 @@
 //! rounding is not visible; elsewhere it only makes results more accurate.
 
 use super::dtype::{DType, Kind};
-use super::elements::{Elements, SharedBytes};
+use super::shared_elements::{Elements, SharedBytes};
 use half::{bf16, f16};
 use num_complex::Complex;
 use std::cell::Cell;

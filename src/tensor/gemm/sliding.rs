@@ -72,8 +72,8 @@ impl<T: Real> Panels for Filters<T> {
 }
 
 impl<T: Real> Filters<T> {
-    /// Packs contiguous weights of shape (outputs, inputs per group, window), each multiplied by the
-    /// factor of its channel, if there are factors.
+    /// Packs contiguous weights of shape (outputs, inputs per group, window), each multiplied by
+    /// the factor of its channel, if there are factors.
     ///
     /// # Panics
     /// When there are too few.

@@ -311,8 +311,8 @@ impl Archive {
         self.records.in_pieces(storage.container, &storage.record, take)
     }
 
-    /// The bytes of a storage where they are, if the file is mapped into memory and they are in it as
-    /// they are.
+    /// The bytes of a storage where they are, if the file is mapped into memory and they are in it
+    /// as they are.
     ///
     /// # Errors
     /// The record is damaged.

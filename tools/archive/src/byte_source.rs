@@ -95,11 +95,12 @@ impl OpenFile {
     #[allow(unsafe_code, reason = "a mapped file is memory that another process may change")]
     fn mapped(&self) -> Option<Arc<Mmap>> {
         let map = || {
-            // SAFETY: the bytes are only read, as elements of types that have a value for any bytes.
-            // A process that writes to the file meanwhile changes numbers, which `has_changed`
-            // reports afterwards; one that makes it shorter ends this process with a message.
+            // SAFETY: the bytes are only read, as elements of types that have a value for any
+            // bytes. A process that writes to the file meanwhile changes numbers, which
+            // `has_changed` reports afterwards; one that makes it shorter ends this process with a
+            // message.
             let mapped = unsafe { Mmap::map(&self.file) }.ok().filter(|mapped| mapped.len() as u64 == self.size)?;
-            // The system maps all pages of the file at once ten times faster than one after the other.
+            // The system maps all pages at once ten times faster than one after the other.
             #[cfg(target_os = "linux")]
             let _ = mapped.advise(memmap2::Advice::PopulateRead);
             Some(Arc::new(mapped))

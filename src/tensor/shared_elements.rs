@@ -8,7 +8,7 @@ use std::fmt;
 use std::ops::{Deref, DerefMut, Range};
 use std::sync::Arc;
 
-/// Bytes that several hold, and nobody writes.
+/// Bytes that several hold, and no holder writes.
 pub type SharedBytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
 
 /// Elements of one type.
