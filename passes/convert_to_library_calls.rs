@@ -28,7 +28,7 @@
 //!
 //! ```text
 //! %w.1 : Tensor = aten::mul(%w, %f)
-//! %y : Tensor = aten::conv2d(%x, %w.1, …)   =>   %y : Tensor = library::Convolution_0(%x, %w, %f)
+//! %y : Tensor = aten::conv2d(%x, %w.1, …)  =>  %y : Tensor = library::Convolution_0(%w, %f, %x)
 //! ```
 //!
 //! Attention becomes one call, from one operator or from two products with a softmax between them:

@@ -216,7 +216,7 @@ impl Lowering<'_> {
 
     fn node(&mut self, node: Node) -> Result<(), Refusal> {
         let kind = self.section.kind(node);
-        // Where the type of a result is fixed or given, formulas would take their real parts.
+        // Where the type of a result is fixed or given, formulas would drop imaginary parts.
         if let Some(dtype) = self.operand_types(node).find(|dtype| dtype.is_complex()) {
             return refuse_for(Cause::Operator, format!("`{kind}` of {} has no formula", dtype.name()));
         }

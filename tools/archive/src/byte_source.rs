@@ -77,7 +77,7 @@ pub enum FileBytes {
 pub struct OpenFile {
     file: File,
     size: u64,
-    /// When it was opened, as far as the file says: the file must not change meanwhile.
+    /// The time of its last change when it was opened, if the system has one.
     modified: Option<SystemTime>,
     mapped: OnceLock<Option<Arc<Mmap>>>,
     /// Where the bytes begin that were read last for small reads, and these bytes.
@@ -97,7 +97,7 @@ impl OpenFile {
         let map = || {
             // SAFETY: the bytes are only read, as elements of types that have a value for any
             // bytes. A process that writes to the file meanwhile changes numbers, which
-            // `has_changed` reports afterwards; one that makes it shorter ends this process with a
+            // `has_changed` reports afterwards; one that truncates it ends this process with a
             // message.
             let mapped = unsafe { Mmap::map(&self.file) }.ok().filter(|mapped| mapped.len() as u64 == self.size)?;
             // The system maps all pages at once ten times faster than one after the other.

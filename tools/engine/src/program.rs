@@ -54,7 +54,7 @@ impl Program {
         self
     }
 
-    /// Refuses results of a file that was written meanwhile: weights are used where they are in it.
+    /// Refuses results if the file was written since it was opened: weights are mapped from it.
     ///
     /// # Errors
     /// The file is another one than it was.
@@ -63,8 +63,8 @@ impl Program {
             true => Err(Error::new(
                 Kind::Misuse,
                 format!(
-                    "error: {}: the file was written to while its weights were in use\n  help: run again; write a new \
-                     version to another file and rename it\n",
+                    "error: {}: the file was written to while its weights were in use\n  \
+                     help: run again; write a new version to another file and rename it\n",
                     self.name()
                 ),
             )),

@@ -19,14 +19,14 @@ impl Read for Announced {
     }
 }
 
-/// Reports that a file with weights was made shorter while they were in use: the system ends
-/// processes that read what is gone.
+/// Reports that a file with weights was truncated while they were in use: the system sends a signal
+/// to a process that reads bytes which the file no longer has.
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code, reason = "signals are handled by functions of C")]
-fn report_cut_files() {
+fn report_truncated_files() {
     extern "C" fn report(_: libc::c_int) {
-        const TEXT: &[u8] = b"error: a file was made shorter while its weights were in use\n  help: run again; \
-            write a new version to another file and rename it\n";
+        const TEXT: &[u8] = b"error: a file was truncated while its weights were in use\n  \
+            help: run again; write a new version to another file and rename it\n";
         // SAFETY: both functions may be called by handlers of signals, and the text is static.
         unsafe {
             libc::write(libc::STDERR_FILENO, TEXT.as_ptr().cast(), TEXT.len());
@@ -38,10 +38,10 @@ fn report_cut_files() {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn report_cut_files() {}
+fn report_truncated_files() {}
 
 fn main() -> ExitCode {
-    report_cut_files();
+    report_truncated_files();
     let work = || {
         let (mut stdout, mut stderr) = (std::io::stdout().lock(), std::io::stderr());
         let mut world = World {
